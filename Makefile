@@ -1,0 +1,86 @@
+# make demo shows Tenure at work, make test proves it; both set up what they need.
+
+PYTHON ?= python3
+VENV ?= .venv
+
+BIN := $(VENV)/bin
+DEMO_VENV := .demo/venv
+LOCK_VENV := .lock/venv
+PIP_INSTALL := -m pip install -qq --disable-pip-version-check
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+# $(call make_venv,directory): a bare Debian has Python without ensurepip; root may add it.
+define make_venv
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo 'Tenure needs Python 3.11 or newer: name one with make PYTHON=...' >&2; exit 1; }; \
+if ! $(PYTHON) -c 'import ensurepip' 2>/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	echo 'Installing python3-venv'; \
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null; \
+fi; \
+rm -rf $(1); $(PYTHON) -m venv $(1)
+endef
+
+.PHONY: help
+help: ## List the targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; do \
+		printf '  make %-8s %s\n' "$$target" "$$text"; done
+
+.PHONY: setup
+setup: $(VENV)/.installed ## Install the pinned tools and Tenure, editable, for development
+
+$(VENV)/.locked: requirements/dev.lock
+	@echo 'Installing the development tools into $(VENV)'
+	@$(call make_venv,$(VENV))
+	@$(BIN)/python $(PIP_INSTALL) --require-hashes -r requirements/dev.lock
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.locked pyproject.toml
+	@$(BIN)/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: check
+check: setup ## Format, lint, types, import contracts and the fast unit tests
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/pytest -q tests/unit -m 'not slow' -n 2
+
+.PHONY: test
+test: setup ## The whole test suite
+	@$(BIN)/pytest -q -n 2
+
+.PHONY: demo
+demo: ## Install Tenure as a user would and watch it work
+	@echo 'Installing Tenure into $(DEMO_VENV)'
+	@[ -x $(DEMO_VENV)/bin/pip ] || { $(call make_venv,$(DEMO_VENV)); }; \
+	$(DEMO_VENV)/bin/python $(PIP_INSTALL) .; \
+	echo "Installed in $$SECONDS s"
+	@PATH="$(CURDIR)/$(DEMO_VENV)/bin:$$PATH" examples/demo/run.sh
+
+.PHONY: bench
+bench: setup ## Run the benchmarks
+	@$(BIN)/python -m benchmarks
+
+.PHONY: format
+format: setup ## Format the code and apply the safe fixes
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format --quiet .
+
+.PHONY: lock
+lock: ## Pin the newest development tools in requirements/dev.lock
+	@$(call make_venv,$(LOCK_VENV))
+	@$(LOCK_VENV)/bin/python $(PIP_INSTALL) uv
+	@$(LOCK_VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header \
+		--output-file requirements/dev.lock pyproject.toml requirements/dev.in >/dev/null
+
+.PHONY: clean
+clean: ## Remove everything that the other targets made
+	@rm -rf $(VENV) .demo .lock .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	@find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,289 @@
+"""Tenure: the composition root; settings in, wired objects out. Nothing else knows every layer."""
+
+import importlib
+import os
+import pkgutil
+import secrets
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, cast, overload
+
+import msgspec
+
+from tenure import settings as setting
+from tenure.backends.contract import Backend, Embedded, InProcess, Lease, Message, Verdict
+from tenure.backends.opening import open_backend
+from tenure.backends.sync import SyncBackend
+from tenure.clock import Clock, SystemClock
+from tenure.definition.builder import JobBuilder
+from tenure.definition.context import Context
+from tenure.definition.function import JobFunction
+from tenure.definition.handler import from_class, from_function
+from tenure.definition.identity import new_id
+from tenure.definition.job import Job
+from tenure.definition.options import JobOptions
+from tenure.definition.queues import QueueClass, Queues
+from tenure.definition.registry import Registry
+from tenure.definition.retry import Backoff, RetryPolicy
+from tenure.errors import PartialPut, SettingsError, TenureError
+from tenure.events import Enqueued, Listener, Listeners
+from tenure.execution.attempt import Attempt, Performer
+from tenure.execution.runners.inline import InlineRunner
+from tenure.metrics.memory import MemoryCollector, WorkerCounters
+from tenure.wire.envelope import Wire, due_at
+from tenure.wire.keyfile import load_or_create
+from tenure.wire.signing import Ring, new_key, parse_key
+from tenure.worker.hooks import QueueHooks
+from tenure.worker.janitor import Janitor
+from tenure.worker.lane import Lane
+from tenure.worker.pipeline import Pipeline
+from tenure.worker.roles import Role
+from tenure.worker.worker import Worker
+
+P = ParamSpec("P")
+R = TypeVar("R")
+DAY = 86_400.0
+CHUNK = 1000  # messages per put: larger transactions gained nothing and hold the write lock longer
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A backend and the wire that seals and opens its messages."""
+
+    backend: Backend
+    wire: Wire
+
+
+class Tenure:
+    """An application's jobs: what they are, where they wait, and who runs them.
+
+    Nothing is opened until it is used, so an app can be created at import time.
+    """
+
+    def __init__(self, url: str | None = None, *, clock: Clock | None = None, **settings: Any) -> None:
+        """`settings` override files and environment; `clock` is for tests."""
+        arguments = settings if url is None else {**settings, "url": url}
+        self.settings = setting.load(arguments, os.environ)
+        self.clock = clock or SystemClock()
+        self.listeners = Listeners()
+        self.metrics = MemoryCollector()
+        self.listeners.add(WorkerCounters(self.metrics))
+        self.registry = Registry(self.settings.allow)
+        self.queues = Queues()
+        self.retry: RetryPolicy = _backoff(self.settings.backoff)
+        self._channels: dict[str, Channel] = {}
+        for alias, queue in self.settings.aliases.items():
+            self.queues.alias(alias, queue)
+
+    @overload
+    def job(self, function: Callable[Concatenate[Context, P], R], /) -> JobFunction[P, R]: ...
+
+    @overload
+    def job(self, function: Callable[P, R], /) -> JobFunction[P, R]: ...
+
+    @overload
+    def job(self, *, retry: RetryPolicy | None = None, **options: Unpack[JobOptions]) -> "Decorator": ...
+
+    def job(self, function: Any = None, /, *, retry: RetryPolicy | None = None, **options: Unpack[JobOptions]) -> Any:
+        """Make a function a job: `@app.job` or `@app.job(queue="emails", max_retries=3)`; `name` is its key."""
+        decorator = Decorator(self, retry, cast("JobOptions", options))
+        return decorator if function is None else decorator(function)
+
+    def register(self, key: str, cls: type, *, retry: RetryPolicy | None = None, **options: Unpack[JobOptions]) -> None:
+        """Make a class with a `handle` method the handler for a key."""
+        self.registry.add(from_class(key, cls, {"max_retries": self.settings.max_retries, **options}, retry))
+
+    def define(self, handler: str, payload: Any = None) -> JobBuilder:
+        """Describe a job by its handler's key, in a chain of words."""
+        defaults = self.registry.get(handler).defaults
+        return JobBuilder(Job(handler=handler, payload=payload, **defaults), self.enqueue)
+
+    def enqueue(self, job: Job, backend: str | None = None) -> str:
+        """Put one job on its queue, here or on another backend (a name from the settings, or a URL)."""
+        channel = self.channel(backend)
+        message = self._message(job, channel.wire)
+        channel.backend.put([message])
+        self._tell([message])
+        return message.id
+
+    def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[str]:
+        """Put many jobs, a thousand a round trip; each thousand is stored whole or not at all."""
+        channel = self.channel(backend)
+        ids: list[str] = []
+        try:
+            for chunk in _chunks(jobs, CHUNK):
+                messages = [self._message(job, channel.wire) for job in chunk]
+                channel.backend.put(messages)
+                ids += [message.id for message in messages]
+                self._tell(messages)
+        except TenureError as error:
+            if not ids:
+                raise
+            raise PartialPut(f"{len(ids)} jobs were enqueued, then one was refused: {error}", ids) from error
+        return ids
+
+    def worker(
+        self,
+        *queues: str | QueueClass,
+        burst: bool = False,
+        most: int | None = None,
+        weights: dict[str, float] | None = None,
+    ) -> Worker:
+        """A worker on these queues (or those of the settings) that runs jobs in the thread that calls `run`."""
+        names = tuple(dict.fromkeys(self.queues.resolve(queue) for queue in queues or self.settings.queues))
+        lane = Lane(queues=names, weights=weights or {}, lease_seconds=self.settings.lease, burst=burst, most=most)
+        channel = self.channel()
+        kept = {state: days * DAY for state, days in msgspec.structs.asdict(self.settings.retention).items()}
+        companions: list[Role] = [
+            Janitor(channel.backend, self.clock, kept),
+            QueueHooks(self.queues.classes(names), self.identity(), self.settings.refresh_interval),
+        ]
+        runner = InlineRunner(self.clock)
+        return Worker(
+            channel.backend,
+            lane,
+            self._pipeline(channel.wire),
+            runner,
+            self.listeners,
+            self.clock,
+            companions,
+        )
+
+    def identity(self) -> str:
+        """A name for a worker in this process, never used twice."""
+        return f"{socket.gethostname()[:40]}:{os.getpid()}:{secrets.token_hex(4)}"
+
+    def listen(self, listener: Listener) -> None:
+        """Have every event told to this callable."""
+        self.listeners.add(listener)
+
+    def discover(self, *modules: str) -> None:
+        """Import modules, and every module inside packages, so that their handlers register."""
+        for name in modules:
+            module = importlib.import_module(name)
+            for found in pkgutil.walk_packages(getattr(module, "__path__", []), prefix=f"{name}."):
+                importlib.import_module(found.name)
+
+    @property
+    def backend(self) -> Backend:
+        """The backend of the app's URL, opened on first use."""
+        return self.channel().backend
+
+    def channel(self, backend: str | None = None) -> Channel:
+        """The opened backend of this name or URL, and its wire."""
+        url = self.settings.url if backend is None else self.settings.backends.get(backend, backend)
+        if url not in self._channels:
+            self._channels[url] = self._open(url)
+        return self._channels[url]
+
+    def close(self) -> None:
+        """Close what was opened; the app opens it again when it is used again."""
+        while self._channels:
+            self._channels.popitem()[1].backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open(self, url: str) -> Channel:
+        backend = open_backend(url, self.clock)
+        channel = Channel(backend, Wire(self._ring(backend), self.settings.max_bytes))
+        if isinstance(backend, SyncBackend):
+            backend.runs_with(lambda lease: self._run_now(lease, channel.wire))
+        return channel
+
+    def _ring(self, backend: Backend) -> Ring:
+        if self.settings.keys:
+            keys = [parse_key(text) for text in self.settings.keys]
+        elif isinstance(backend, Embedded):
+            keys = [load_or_create(backend.key_path)]
+        elif isinstance(backend, InProcess):
+            keys = [new_key()]
+        else:
+            raise SettingsError(
+                "messages on a shared backend must be signed, and no key is set; make one with `tenure key new` "
+                "and put it into TENURE_KEYS (or TENURE_KEYS_FILE) of every producer and worker"
+            )
+        return Ring(keys, verify=self.settings.verify)
+
+    def _pipeline(self, wire: Wire) -> Pipeline:
+        return Pipeline(
+            wire,
+            self.registry,
+            self.clock,
+            self.retry,
+            patience=self.settings.unknown_patience,
+            default_timeout=self.settings.default_timeout,
+        )
+
+    def _run_now(self, lease: Lease, wire: Wire) -> Verdict:
+        """For the sync backend: the path a worker takes, without the worker."""
+        pipeline = self._pipeline(wire)
+        attempts, verdicts = pipeline.admit([lease])
+        if verdicts:
+            return verdicts[0]
+        attempt: Attempt = attempts[0]
+        with Performer(self.clock) as performer:
+            return pipeline.conclude(attempt, performer.perform(attempt))
+
+    def _message(self, job: Job, wire: Wire) -> Message:
+        handler = self.registry.resolve(job.handler, job.queue)
+        identifier = job.id or new_id()
+        now = self.clock.now()
+        return Message(
+            id=identifier,
+            queue=job.queue,
+            body=wire.seal(job, handler.shape.pack(job.payload), identifier, now),
+            handler=job.handler,
+            name=job.name,
+            priority=job.priority,
+            delay=job.delay,
+            due=due_at(job, now) if job.at is not None else 0,
+        )
+
+    def _tell(self, messages: list[Message]) -> None:
+        if self.listeners:
+            for message in messages:
+                self.listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
+
+
+class Decorator:
+    """What `app.job(...)` returns: turns a function into a JobFunction."""
+
+    def __init__(self, app: Tenure, retry: RetryPolicy | None, options: JobOptions) -> None:
+        self._app = app
+        self._retry = retry
+        self._options = options
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> JobFunction[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> JobFunction[P, R]: ...
+
+    def __call__(self, function: Any, /) -> Any:
+        options: dict[str, Any] = {"max_retries": self._app.settings.max_retries, **self._options}
+        key = options.pop("name", None) or function.__name__
+        handler = from_function(key, function, options, self._retry)
+        self._app.registry.add(handler)
+        return JobFunction(function, handler, self._app.enqueue)
+
+
+def _backoff(values: dict[str, Any]) -> Backoff:
+    try:
+        return msgspec.convert(values, Backoff, strict=False)
+    except (msgspec.ValidationError, TenureError) as error:
+        raise SettingsError(f"the setting backoff is wrong: {error}") from error
+
+
+def _chunks(jobs: Iterable[Job], size: int) -> Iterator[list[Job]]:
+    source = iter(jobs)
+    while chunk := list(islice(source, size)):
+        yield chunk

@@ -1,0 +1,214 @@
+"""What a backend is: eight verbs on batches, and small separate protocols for what only some callers need.
+
+A backend moves opaque bytes and grants leases; it never signs, decides, counts or logs outcomes.
+Every settle and renewal checks the owner and the fence of the lease, and names the leases that were lost.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from tenure.definition.failure import Failure
+
+Terminal = Literal["done", "cancelled", "expired"]
+Charge = Literal["attempt", "crash"]
+STATES = ("ready", "delayed", "parked", "leased", "done", "dead", "cancelled", "expired")
+
+
+class Message(Struct, frozen=True, kw_only=True, gc=False):
+    """A sealed job on its way into a queue; `due` is UTC microseconds (0: at once), `delay` is seconds from now."""
+
+    id: str
+    queue: str
+    body: bytes
+    handler: str
+    name: str | None = None
+    priority: int = 5
+    delay: float = 0.0
+    due: int = 0
+
+
+class Lease(Struct, frozen=True, kw_only=True, gc=False):
+    """The right to run one message until a time; `token` is the backend's own handle.
+
+    `attempts` and `crashes` are what was counted before this lease; `due` is when the message could first start.
+    A `suspect` came back from a worker that vanished: if this lease expires too, that is a crash.
+    """
+
+    id: str
+    queue: str
+    body: bytes
+    owner: str
+    fence: int
+    attempts: int
+    crashes: int
+    suspect: bool
+    priority: int
+    due: int
+    token: Any
+
+
+class Ack(Struct, frozen=True, kw_only=True):
+    """The job is over; what is kept is a history row without the body."""
+
+    lease: Lease
+    state: Terminal = "done"
+    seconds: float = 0.0
+    output: str | None = None
+    reason: str | None = None
+
+
+class Nack(Struct, frozen=True, kw_only=True):
+    """The job goes back to its place after `delay` seconds; `charge` says what is counted, if anything."""
+
+    lease: Lease
+    delay: float = 0.0
+    charge: Charge | None = None
+    failure: Failure | None = None
+    reason: str | None = None
+
+
+class Abandon(Struct, frozen=True, kw_only=True):
+    """The job goes to the dead letters, with its bytes and the reason."""
+
+    lease: Lease
+    reason: str
+    charge: Charge | None = None
+    failure: Failure | None = None
+
+
+Verdict = Ack | Nack | Abandon
+
+
+class Reaped(Struct, frozen=True):
+    """A lease that expired; `crashed` when its job was a suspect already, and so was charged."""
+
+    id: str
+    queue: str
+    crashed: bool
+
+
+class Backend(Protocol):
+    """Where messages wait; see the conformance suite for what each verb promises."""
+
+    def put(self, messages: Sequence[Message]) -> list[str]:
+        """Store messages; returns the ids that are new, since an id that is already live is stored once."""
+        ...
+
+    def lease(self, queues: Sequence[str], *, limit: int, seconds: float, wait: float = 0.0) -> list[Lease]:
+        """Grant up to `limit` leases, from the first queue that has any on; a suspect is granted alone."""
+        ...
+
+    def ack(self, verdicts: Sequence[Ack]) -> list[Lease]:
+        """End jobs; returns the leases that were lost."""
+        ...
+
+    def nack(self, verdicts: Sequence[Nack]) -> list[Lease]:
+        """Return jobs to their place; returns the leases that were lost."""
+        ...
+
+    def abandon(self, verdicts: Sequence[Abandon]) -> list[Lease]:
+        """Move jobs to the dead letters, atomically; returns the leases that were lost."""
+        ...
+
+    def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
+        """Push the expiry of leases; returns the leases that were lost."""
+        ...
+
+    def reap(self, queues: Sequence[str]) -> list[Reaped]:
+        """Return what expired to its place."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class JobRecord(Struct, frozen=True, kw_only=True):
+    """Everything a backend knows about one job; times are UTC microseconds."""
+
+    id: str
+    queue: str
+    handler: str
+    name: str | None
+    state: str
+    priority: int
+    attempts: int
+    crashes: int
+    fence: int
+    enqueued_at: int
+    due_at: int
+    finished_at: int | None = None
+    owner: str | None = None
+    lease_until: int | None = None
+    seconds: float | None = None
+    reason: str | None = None
+    output: str | None = None
+    failures: tuple[Failure, ...] = ()
+    body: bytes | None = None
+
+
+@runtime_checkable
+class Inspectable(Protocol):
+    """Counts and single jobs, for people and tests."""
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Queue → state → how many; every state is named."""
+        ...
+
+    def find(self, id: str) -> JobRecord | None: ...
+
+
+@runtime_checkable
+class DeadLetters(Protocol):
+    """The jobs that will not run again unless somebody says so."""
+
+    def dead(
+        self, *, queue: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
+    ) -> list[JobRecord]:
+        """The oldest first; `after` is (finished_at, id) of the last one of the page before."""
+        ...
+
+    def replay(self, ids: Sequence[str]) -> list[str]:
+        """Make dead letters ready again with fresh counters and a growing fence; returns the ids that were dead."""
+        ...
+
+    def discard(self, ids: Sequence[str]) -> list[str]:
+        """Delete dead letters for good; returns the ids that were dead."""
+        ...
+
+
+@runtime_checkable
+class Maintained(Protocol):
+    """Backends that keep history and need it trimmed."""
+
+    def trim(self, state: str, before: int, limit: int) -> int:
+        """Delete up to `limit` ended jobs of this state that finished before this time; returns how many."""
+        ...
+
+
+@runtime_checkable
+class Migratable(Protocol):
+    """Backends with a schema of their own."""
+
+    def schema_version(self) -> tuple[int, int]:
+        """The version that is stored and the one this release needs."""
+        ...
+
+    def migrate(self) -> list[str]:
+        """Bring the schema up to date; returns the names of the steps taken."""
+        ...
+
+
+@runtime_checkable
+class Embedded(Protocol):
+    """Backends that live in a file of ours, with room for a key beside it."""
+
+    key_path: Path
+
+
+@runtime_checkable
+class InProcess(Protocol):
+    """Backends whose messages never leave this process."""
+
+    in_process: Literal[True]

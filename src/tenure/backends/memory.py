@@ -1,0 +1,307 @@
+"""The reference backend: everything in this process, gone when it ends.
+
+A lease is taken under one lock, lost when it expires and is reaped; `abandon` keeps the bytes.
+Order is strict: priority, then enqueue. Nothing survives the process, and no other process sees it.
+"""
+
+import heapq
+import secrets
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, TypeVar
+from urllib.parse import SplitResult
+
+from tenure.backends.contract import STATES, Abandon, Ack, Charge, JobRecord, Lease, Message, Nack, Reaped
+from tenure.backends.opening import options
+from tenure.clock import MICROSECOND, Clock, SystemClock
+from tenure.definition.failure import Failure
+
+MAX_FAILURES = 25
+V = TypeVar("V", Ack, Nack, Abandon)
+
+
+class _Entry:
+    """One job and everything that changes about it."""
+
+    def __init__(self, message: Message, key: int, now: int, due: int) -> None:
+        self.message = message
+        self.key = key
+        self.enqueued = now
+        self.due = due
+        self.place = (-message.priority, key)
+        self.state = "ready"
+        self.attempts = self.crashes = self.fence = 0
+        self.suspect = False
+        self.expires = 0
+        self.ended: Ack | Abandon | None = None
+        self.finished: int | None = None
+        self.failures: list[Failure] = []
+
+
+class MemoryBackend:
+    """Every verb of the contract, inspection and dead letters, on dictionaries and heaps."""
+
+    in_process: Literal[True] = True
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._owner = secrets.token_hex(8)
+        self._changed = threading.Condition()
+        self._entries: dict[str, _Entry] = {}
+        self._ready: dict[str, list[tuple[tuple[int, int], str]]] = defaultdict(list)
+        self._delayed: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+        self._leased: dict[str, set[str]] = defaultdict(set)
+        self._sequence = 0
+
+    def put(self, messages: Sequence[Message]) -> list[str]:
+        with self._changed:
+            now = self._clock.now()
+            fresh = []
+            for message in messages:
+                if message.id in self._entries:
+                    continue
+                self._sequence += 1
+                due = message.due or now + round(message.delay * MICROSECOND)
+                entry = self._entries[message.id] = _Entry(message, self._sequence, now, due)
+                self._wait_until(entry, due, now)
+                fresh.append(message.id)
+            self._changed.notify_all()
+            return fresh
+
+    def lease(self, queues: Sequence[str], *, limit: int, seconds: float, wait: float = 0.0) -> list[Lease]:
+        give_up = self._clock.monotonic() + wait
+        with self._changed:
+            while True:
+                leases = self._take(queues, limit, seconds)
+                left = give_up - self._clock.monotonic()
+                if leases or left <= 0:
+                    return leases
+                self._changed.wait(min(left, self._until_due(queues)))
+
+    def ack(self, verdicts: Sequence[Ack]) -> list[Lease]:
+        return self._settle(verdicts, self._end)
+
+    def nack(self, verdicts: Sequence[Nack]) -> list[Lease]:
+        return self._settle(verdicts, self._return)
+
+    def abandon(self, verdicts: Sequence[Abandon]) -> list[Lease]:
+        return self._settle(verdicts, self._end)
+
+    def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
+        with self._changed:
+            lost = []
+            for lease in leases:
+                entry = self._held(lease)
+                if entry is None:
+                    lost.append(lease)
+                else:
+                    entry.expires = self._clock.now() + round(seconds * MICROSECOND)
+            return lost
+
+    def reap(self, queues: Sequence[str]) -> list[Reaped]:
+        with self._changed:
+            now = self._clock.now()
+            expired = [
+                entry
+                for queue in queues
+                for entry in map(self._entries.__getitem__, self._leased[queue])
+                if entry.expires <= now
+            ]
+            reaped = []
+            for entry in expired:
+                reaped.append(Reaped(entry.message.id, entry.message.queue, entry.suspect))
+                entry.crashes += entry.suspect
+                entry.suspect = True
+                self._unlease(entry)
+                self._wait_until(entry, 0, now)
+            self._changed.notify_all()
+            return reaped
+
+    def close(self) -> None:
+        """Nothing to release: the jobs live as long as this object."""
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        with self._changed:
+            found: dict[str, dict[str, int]] = {}
+            for entry in self._entries.values():
+                states = found.setdefault(entry.message.queue, dict.fromkeys(STATES, 0))
+                states[entry.state] += 1
+            return found
+
+    def find(self, id: str) -> JobRecord | None:
+        with self._changed:
+            entry = self._entries.get(id)
+            return None if entry is None else _record(entry, self._owner)
+
+    def dead(
+        self, *, queue: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
+    ) -> list[JobRecord]:
+        with self._changed:
+            records = [_record(entry, self._owner) for entry in self._entries.values() if entry.state == "dead"]
+        records = [record for record in records if queue in (None, record.queue)]
+        records.sort(key=lambda record: (record.finished_at or 0, record.id))
+        return [record for record in records if after is None or (record.finished_at or 0, record.id) > after][:limit]
+
+    def replay(self, ids: Sequence[str]) -> list[str]:
+        with self._changed:
+            now = self._clock.now()
+            entries = self._dead(ids)
+            for entry in entries:
+                self._sequence += 1
+                entry.place = (-entry.message.priority, self._sequence)
+                entry.attempts = entry.crashes = 0
+                entry.suspect, entry.ended, entry.finished = False, None, None
+                self._wait_until(entry, 0, now)
+            self._changed.notify_all()
+            return [entry.message.id for entry in entries]
+
+    def discard(self, ids: Sequence[str]) -> list[str]:
+        with self._changed:
+            gone = [entry.message.id for entry in self._dead(ids)]
+            for id in gone:
+                del self._entries[id]
+            return gone
+
+    def trim(self, state: str, before: int, limit: int) -> int:
+        with self._changed:
+            ended = [
+                id
+                for id, entry in self._entries.items()
+                if entry.state == state and entry.finished is not None and entry.finished < before
+            ]
+            for id in ended[:limit]:
+                del self._entries[id]
+            return len(ended[:limit])
+
+    def _take(self, queues: Sequence[str], limit: int, seconds: float) -> list[Lease]:
+        now = self._clock.now()
+        leases: list[Lease] = []
+        for queue in queues:
+            self._promote(queue, now)
+            ready = self._ready[queue]
+            while ready and len(leases) < limit:
+                entry = self._entries[ready[0][1]]
+                if entry.suspect and leases:
+                    return leases
+                heapq.heappop(ready)
+                leases.append(self._grant(entry, now + round(seconds * MICROSECOND)))
+                if entry.suspect:
+                    return leases
+        return leases
+
+    def _grant(self, entry: _Entry, expires: int) -> Lease:
+        entry.state, entry.expires = "leased", expires
+        entry.fence += 1
+        message = entry.message
+        self._leased[message.queue].add(message.id)
+        return Lease(
+            id=message.id,
+            queue=message.queue,
+            body=message.body,
+            owner=self._owner,
+            fence=entry.fence,
+            attempts=entry.attempts,
+            crashes=entry.crashes,
+            suspect=entry.suspect,
+            priority=message.priority,
+            due=entry.due,
+            token=entry.key,
+        )
+
+    def _promote(self, queue: str, now: int) -> None:
+        delayed = self._delayed[queue]
+        while delayed and delayed[0][0] <= now:
+            self._wait_until(self._entries[heapq.heappop(delayed)[2]], 0, now)
+
+    def _until_due(self, queues: Sequence[str]) -> float:
+        dues = [self._delayed[queue][0][0] for queue in queues if self._delayed[queue]]
+        return max(0.0, (min(dues) - self._clock.now()) / MICROSECOND) if dues else 60.0
+
+    def _wait_until(self, entry: _Entry, due: int, now: int) -> None:
+        """Ready, or delayed when its time has not come; the place in the order stays."""
+        queue, id = entry.message.queue, entry.message.id
+        if due > now:
+            entry.state, entry.expires = "delayed", due
+            heapq.heappush(self._delayed[queue], (due, entry.key, id))
+        else:
+            entry.state = "ready"
+            heapq.heappush(self._ready[queue], (entry.place, id))
+
+    def _settle(self, verdicts: Sequence[V], apply: Callable[[_Entry, V], None]) -> list[Lease]:
+        with self._changed:
+            lost = []
+            for verdict in verdicts:
+                entry = self._held(verdict.lease)
+                if entry is None:
+                    lost.append(verdict.lease)
+                else:
+                    self._unlease(entry)
+                    apply(entry, verdict)
+            self._changed.notify_all()
+            return lost
+
+    def _held(self, lease: Lease) -> _Entry | None:
+        entry = self._entries.get(lease.id)
+        if entry is None or entry.state != "leased" or entry.fence != lease.fence or lease.owner != self._owner:
+            return None
+        return entry
+
+    def _unlease(self, entry: _Entry) -> None:
+        self._leased[entry.message.queue].discard(entry.message.id)
+
+    def _dead(self, ids: Iterable[str]) -> list[_Entry]:
+        found = [self._entries[id] for id in dict.fromkeys(ids) if id in self._entries]
+        return [entry for entry in found if entry.state == "dead"]
+
+    def _end(self, entry: _Entry, verdict: Ack | Abandon) -> None:
+        entry.ended, entry.finished = verdict, self._clock.now()
+        if isinstance(verdict, Abandon):
+            _charge(entry, verdict.charge, verdict.failure)
+            entry.state = "dead"
+        else:
+            entry.state = verdict.state
+
+    def _return(self, entry: _Entry, verdict: Nack) -> None:
+        now = self._clock.now()
+        _charge(entry, verdict.charge, verdict.failure)
+        entry.suspect = False
+        self._wait_until(entry, now + round(verdict.delay * MICROSECOND), now)
+
+
+def _charge(entry: _Entry, charge: Charge | None, failure: Failure | None) -> None:
+    entry.attempts += charge == "attempt"
+    entry.crashes += charge == "crash"
+    if failure is not None:
+        entry.failures = [*entry.failures, failure][-MAX_FAILURES:]
+
+
+def _record(entry: _Entry, owner: str) -> JobRecord:
+    leased, ended = entry.state == "leased", entry.ended
+    return JobRecord(
+        id=entry.message.id,
+        queue=entry.message.queue,
+        handler=entry.message.handler,
+        name=entry.message.name,
+        state=entry.state,
+        priority=entry.message.priority,
+        attempts=entry.attempts,
+        crashes=entry.crashes,
+        fence=entry.fence,
+        enqueued_at=entry.enqueued,
+        due_at=entry.expires if entry.state == "delayed" else entry.due,
+        finished_at=entry.finished,
+        owner=owner if leased else None,
+        lease_until=entry.expires if leased else None,
+        seconds=ended.seconds if isinstance(ended, Ack) else None,
+        reason=ended.reason if ended else None,
+        output=ended.output if isinstance(ended, Ack) else None,
+        failures=tuple(entry.failures),
+        body=entry.message.body if entry.state not in ("done", "cancelled", "expired") else None,
+    )
+
+
+def open_url(parts: SplitResult, clock: Clock) -> MemoryBackend:
+    """For `memory://`; every app gets a memory of its own."""
+    options(parts, known={})
+    return MemoryBackend(clock)

@@ -1,0 +1,1 @@
+"""SQL backends: one algorithm on split tables, and a small dialect for each database."""

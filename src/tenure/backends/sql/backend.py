@@ -1,0 +1,287 @@
+"""SqlBackend: the eight verbs on split tables.
+
+A lease is taken by moving rows from ready to lease in one transaction, and lost when its row is reaped.
+`abandon` moves the body to the dead letters in the same transaction. Order is strict: priority, then enqueue.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Reaped
+from tenure.backends.sql import migrations
+from tenure.backends.sql.records import SqlRecords
+from tenure.backends.sql.sqlite import statements as sql
+from tenure.backends.sql.sqlite.database import Database
+from tenure.backends.sql.sqlite.wakeup import open_wakeup
+from tenure.clock import MICROSECOND, Clock
+
+KEPT_FAILURES = 25
+_REAP_BATCH = 500
+_PROMOTE_BATCH = 1000  # a flood that falls due at one instant is promoted over several claims, none of them long
+_LOOKS_AFTER_WRITE = 30
+
+
+class _Row(Struct, array_like=True, gc=False):
+    """One claimed row, as CLAIM writes it."""
+
+    key: int
+    id: str
+    rank: int
+    attempts: int
+    crashes: int
+    fence: int
+    suspect: bool
+    due: int
+    size: int
+
+
+class _Expired(Struct, array_like=True, gc=False):
+    key: int
+    id: str
+    suspect: bool
+
+
+_to_json = msgspec.json.Encoder().encode
+_rows = msgspec.json.Decoder(list[_Row], strict=False).decode
+_expired = msgspec.json.Decoder(list[_Expired], strict=False).decode
+_pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
+
+
+def _text(value: Any) -> str:
+    return _to_json(value).decode()
+
+
+class SqlBackend:
+    """The hot verbs, and by delegation what `records` and `migrations` can do on the same database."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._owner = secrets.token_hex(8)
+        self.key_path = database.path.with_name(f"{database.path.name}.key")
+        records = SqlRecords(database, clock)
+        self.counts, self.find = records.counts, records.find
+        self.dead, self.replay, self.discard, self.trim = (
+            records.dead,
+            records.replay,
+            records.discard,
+            records.trim,
+        )
+
+    def put(self, messages: Sequence[Message]) -> list[str]:
+        now = self._clock.now()
+        rows = [
+            (
+                m.id,
+                m.queue,
+                -m.priority,
+                m.handler,
+                m.name,
+                now,
+                m.due or now + round(m.delay * MICROSECOND),
+                m.body,
+            )
+            for m in messages
+        ]
+        with self._database.write() as tx:
+            (last,) = tx.execute(sql.LAST_KEY).fetchone()
+            stored = tx.executemany(sql.PUT_JOB, rows).rowcount
+            moment = {"last": last, "now": now}
+            tx.execute(sql.PUT_READY, moment)
+            if any(row[6] > now for row in rows):
+                tx.execute(sql.PUT_DELAYED, moment)
+            if stored == len(rows):
+                return [m.id for m in messages]
+            return [id for (id,) in tx.execute(sql.PUT_IDS, moment)]
+
+    def lease(self, queues: Sequence[str], *, limit: int, seconds: float, wait: float = 0.0) -> list[Lease]:
+        if self._has_work(queues) or (wait and self._wait_for_work(queues, wait)):
+            return self._claim(queues, limit, seconds)
+        return []
+
+    def ack(self, verdicts: Sequence[Ack]) -> list[Lease]:
+        def archive(tx: Any, held: Sequence[Ack]) -> None:
+            items = [(v.lease.token, v.state, v.seconds, v.reason, v.output) for v in held]
+            tx.execute(sql.ARCHIVE, {"items": _text(items), "now": self._clock.now()})
+
+        return self._settle(verdicts, archive, ends=True)
+
+    def nack(self, verdicts: Sequence[Nack]) -> list[Lease]:
+        now = self._clock.now()
+
+        def give_back(tx: Any, held: Sequence[Nack]) -> None:
+            items = [
+                (
+                    v.lease.token,
+                    now + round(v.delay * MICROSECOND),
+                    v.charge == "attempt",
+                    v.charge == "crash",
+                )
+                for v in held
+            ]
+            batch = {"items": _text(items), "now": now}
+            tx.execute(sql.RETURN_READY, batch)
+            if any(v.delay for v in held):
+                tx.execute(sql.RETURN_DELAYED, batch)
+
+        return self._settle(verdicts, give_back, ends=False)
+
+    def abandon(self, verdicts: Sequence[Abandon]) -> list[Lease]:
+        def bury(tx: Any, held: Sequence[Abandon]) -> None:
+            items = [(v.lease.token, v.reason, v.charge == "attempt", v.charge == "crash") for v in held]
+            tx.execute(sql.BURY, {"items": _text(items), "now": self._clock.now()})
+
+        return self._settle(verdicts, bury, ends=True)
+
+    def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
+        with self._database.write() as tx:
+            held = self._held(tx, leases)
+            keys = _text([lease.token for lease in leases if (lease.token, lease.fence) in held])
+            tx.execute(sql.RENEW, {"keys": keys, "expires": self._clock.now() + round(seconds * MICROSECOND)})
+        return [lease for lease in leases if (lease.token, lease.fence) not in held]
+
+    def reap(self, queues: Sequence[str]) -> list[Reaped]:
+        reaped: list[Reaped] = []
+        for queue in queues:
+            while batch := self._reap(queue):
+                reaped += batch
+        return reaped
+
+    def close(self) -> None:
+        self._database.close()
+
+    def schema_version(self) -> tuple[int, int]:
+        return migrations.stored(self._database), migrations.newest("sqlite")
+
+    def migrate(self) -> list[str]:
+        return migrations.migrate(self._database, "sqlite")
+
+    def _has_work(self, queues: Sequence[str]) -> bool:
+        now = self._clock.now()
+        return any(self._database.read(sql.ANY_READY, {"queue": queue, "now": now})[0][0] for queue in queues)
+
+    def _wait_for_work(self, queues: Sequence[str], wait: float) -> bool:
+        """Until there is something to lease, a delayed job falls due, or the wait is over."""
+        give_up = time.monotonic() + wait
+        wakeup = open_wakeup(self._database.log)
+        try:
+            while (left := give_up - time.monotonic()) > 0:
+                if self._has_work(queues):
+                    return True
+                if wakeup.wait(min(left, self._until_due(queues))) and self._seen_soon(queues):
+                    return True
+            return self._has_work(queues)
+        finally:
+            wakeup.close()
+
+    def _seen_soon(self, queues: Sequence[str]) -> bool:
+        """A write is reported before its commit shows: look again for as long as a commit may take."""
+        for _ in range(_LOOKS_AFTER_WRITE):
+            if self._has_work(queues):
+                return True
+            time.sleep(0.001)
+        return False
+
+    def _until_due(self, queues: Sequence[str]) -> float:
+        now = self._clock.now()
+        dues = [self._database.read(sql.NEXT_DUE, {"queue": queue})[0][0] for queue in queues]
+        waits = [(due - now) / MICROSECOND for due in dues if due is not None]
+        return max(0.0, min(waits)) if waits else 60.0
+
+    def _claim(self, queues: Sequence[str], limit: int, seconds: float) -> list[Lease]:
+        leases: list[Lease] = []
+        with self._database.write() as tx:
+            for queue in queues:
+                leases += self._claim_from(tx, queue, limit - len(leases), seconds, alone=not leases)
+                if len(leases) >= limit or (leases and leases[-1].suspect):
+                    break
+        return leases
+
+    def _claim_from(self, tx: Any, queue: str, limit: int, seconds: float, alone: bool) -> list[Lease]:
+        now = self._clock.now()
+        moment = {"queue": queue, "now": now, "most": _PROMOTE_BATCH}
+        if tx.execute(sql.PROMOTE, moment).rowcount:
+            tx.execute(sql.PROMOTED, moment)
+        found, bodies = tx.execute(sql.CLAIM, {"queue": queue, "limit": limit}).fetchone()
+        rows = _up_to_suspect(_rows(found), alone)
+        if not rows:
+            return []
+        claim = {"queue": queue, "rank": rows[-1].rank, "key": rows[-1].key}
+        tx.execute(sql.GRANT, {**claim, "owner": self._owner, "expires": now + round(seconds * MICROSECOND)})
+        tx.execute(sql.GRANTED, claim)
+        return self._leases(queue, rows, bodies)
+
+    def _leases(self, queue: str, rows: Sequence[_Row], bodies: bytes) -> list[Lease]:
+        leases = []
+        start = 0
+        for row in rows:
+            end = start + row.size
+            leases.append(
+                Lease(
+                    id=row.id,
+                    queue=queue,
+                    body=bodies[start:end],
+                    owner=self._owner,
+                    fence=row.fence,
+                    attempts=row.attempts,
+                    crashes=row.crashes,
+                    suspect=row.suspect,
+                    priority=-row.rank,
+                    due=row.due,
+                    token=row.key,
+                )
+            )
+            start = end
+        return leases
+
+    def _settle(self, verdicts: Sequence[Any], apply: Callable[[Any, Any], None], *, ends: bool) -> list[Lease]:
+        """Apply verdicts whose lease is still held, drop those leases, and name the others."""
+        with self._database.write() as tx:
+            held = self._held(tx, [verdict.lease for verdict in verdicts])
+            mine = [verdict for verdict in verdicts if (verdict.lease.token, verdict.lease.fence) in held]
+            if mine:
+                apply(tx, mine)
+                _keep_failures(tx, mine)
+                keys = {"keys": _text([verdict.lease.token for verdict in mine])}
+                tx.execute(sql.DROP_LEASES, keys)
+                if ends:
+                    tx.execute(sql.DROP_JOBS, keys)
+        if len(mine) == len(verdicts):
+            return []
+        return [verdict.lease for verdict in verdicts if (verdict.lease.token, verdict.lease.fence) not in held]
+
+    def _held(self, tx: Any, leases: Sequence[Lease]) -> set[tuple[int, int]]:
+        keys = _text([lease.token for lease in leases if lease.owner == self._owner])
+        (found,) = tx.execute(sql.HELD, {"keys": keys, "owner": self._owner}).fetchone()
+        return set(_pairs(found))
+
+    def _reap(self, queue: str) -> list[Reaped]:
+        moment = {"queue": queue, "now": self._clock.now(), "limit": _REAP_BATCH}
+        if self._database.read(sql.EXPIRED, {**moment, "limit": 1})[0][0] == "[]":
+            return []
+        with self._database.write() as tx:
+            expired = _expired(tx.execute(sql.EXPIRED, moment).fetchone()[0])
+            keys = {"keys": _text([row.key for row in expired])}
+            tx.execute(sql.RETURN_EXPIRED, keys)
+            tx.execute(sql.DROP_LEASES, keys)
+        return [Reaped(row.id, queue, row.suspect) for row in expired]
+
+
+def _up_to_suspect(rows: list[_Row], alone: bool) -> list[_Row]:
+    """The rows before the first suspect, or that one by itself, so that its fate is known to be its own."""
+    for index, row in enumerate(rows):
+        if row.suspect:
+            return rows[: index or alone]
+    return rows
+
+
+def _keep_failures(tx: Any, verdicts: Sequence[Any]) -> None:
+    failures = [(v.lease.id, v.lease.fence, v.failure) for v in verdicts if getattr(v, "failure", None)]
+    if failures:
+        tx.execute(sql.KEEP_FAILURES, {"items": _text(failures)})
+        tx.execute(sql.TRIM_FAILURES, {"items": _text([item[:2] for item in failures]), "keep": KEPT_FAILURES})

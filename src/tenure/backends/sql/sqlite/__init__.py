@@ -1,0 +1,1 @@
+"""SQLite: the embedded backend, for one host and any number of processes."""

@@ -1,0 +1,28 @@
+"""Opening `sqlite:///path`: three slashes for a path from here, four for one from the root."""
+
+from pathlib import Path
+from urllib.parse import SplitResult, unquote
+
+from tenure.backends.opening import options
+from tenure.backends.sql.backend import SqlBackend
+from tenure.backends.sql.sqlite.database import Database
+from tenure.clock import Clock
+from tenure.errors import BackendUnavailable
+
+
+def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
+    """The backend on this file, created and brought up to date when needed."""
+    chosen = options(parts, known={"synchronous": ("full", "normal", "extra")})
+    path = Path(unquote(parts.path).removeprefix("/"))
+    if parts.netloc or not path.name:
+        raise BackendUnavailable(
+            "a SQLite URL is sqlite:///file.db (from here) or sqlite:////dir/file.db (from the root); "
+            "for jobs that need not survive the process use memory://"
+        )
+    if not path.absolute().parent.is_dir():
+        raise BackendUnavailable(
+            f"the folder {str(path.absolute().parent)!r} for the database does not exist; create it first"
+        )
+    backend = SqlBackend(Database(path.absolute(), chosen.get("synchronous", "full")), clock)
+    backend.migrate()
+    return backend

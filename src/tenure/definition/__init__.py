@@ -1,0 +1,1 @@
+"""What a job is: values, handlers, retry policies and queues; no I/O."""

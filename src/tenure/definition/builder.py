@@ -1,0 +1,188 @@
+"""JobBuilder: a job described in a chain of words, `define("report").queue("slow").max_retries(3).dispatch()`."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, Self, Unpack
+
+from tenure.definition import frequency
+from tenure.definition.duration import Duration
+from tenure.definition.frequency import Frequency
+from tenure.definition.job import Job
+from tenure.definition.options import JobOptions, PriorityName
+from tenure.definition.retry import Backoff, Strategy
+
+Dispatch = Callable[[Job, str | None], str]
+
+
+class JobBuilder:
+    """Mutable and chainable; `build` gives the frozen Job, `dispatch` enqueues it and gives its id."""
+
+    def __init__(self, job: Job, dispatch: Dispatch) -> None:
+        self._job = job
+        self._dispatch = dispatch
+        self._frequency = Frequency()
+
+    def build(self) -> Job:
+        return self._job
+
+    def dispatch(self, backend: str | None = None) -> str:
+        """Enqueue on the app's backend, or on the one at this URL."""
+        return self._dispatch(self._job, backend)
+
+    def options(self, **options: Unpack[JobOptions]) -> Self:
+        self._job = self._job.replace(**options)
+        return self
+
+    def named(self, name: str) -> Self:
+        return self.options(name=name)
+
+    def queue(self, queue: str) -> Self:
+        return self.options(queue=queue)
+
+    def priority(self, priority: int | PriorityName) -> Self:
+        return self.options(priority=priority)
+
+    def max_retries(self, count: int) -> Self:
+        return self.options(max_retries=count)
+
+    def timeout(self, timeout: Duration | None) -> Self:
+        return self.options(timeout=timeout)
+
+    def scheduled_at(self, moment: datetime) -> Self:
+        return self.options(at=moment)
+
+    def delay(self, delay: Duration) -> Self:
+        return self.options(delay=delay)
+
+    def expires_at(self, moment: datetime) -> Self:
+        return self.options(expires_at=moment)
+
+    def single_instance(self, single: bool = True) -> Self:
+        return self.options(single_instance=single)
+
+    def idempotency_key(self, key: str) -> Self:
+        return self.options(idempotency_key=key)
+
+    def backoff(self, backoff: Backoff | Strategy) -> Self:
+        return self.options(backoff=backoff)
+
+    def meta(self, **meta: Any) -> Self:
+        return self.options(meta={**self._job.meta, **meta})
+
+    def environments(self, *names: str) -> Self:
+        return self.options(environments=names)
+
+    def depends_on(self, *names: str) -> Self:
+        return self.options(depends_on=names)
+
+    def enabled(self, enabled: bool = True) -> Self:
+        return self.options(enabled=enabled)
+
+    def disable(self) -> Self:
+        return self.enabled(False)
+
+    def cron(self, expression: str) -> Self:
+        """Five fields or a nickname such as "@daily"; replaces every field set before."""
+        return self._often(frequency.parse(expression))
+
+    def every_minute(self, n: int = 1) -> Self:
+        return self._set(minute=frequency.step(n, 59, "minutes"))
+
+    def every_x_minutes(self, n: int) -> Self:
+        return self.every_minute(n)
+
+    def every_five_minutes(self) -> Self:
+        return self.every_minute(5)
+
+    def every_fifteen_minutes(self) -> Self:
+        return self.every_minute(15)
+
+    def every_thirty_minutes(self) -> Self:
+        return self.every_minute(30)
+
+    def hourly(self, minute: int = 0) -> Self:
+        return self._set(minute=frequency.number(minute, 0, 59, "minute"), hour="*")
+
+    def hourly_at(self, minute: int) -> Self:
+        return self._set(minute=frequency.number(minute, 0, 59, "minute"))
+
+    def every_hour(self, n: int = 1, minute: int = 0) -> Self:
+        return self._set(minute=frequency.number(minute, 0, 59, "minute"), hour=frequency.step(n, 23, "hours"))
+
+    def daily(self, time: str = "00:00") -> Self:
+        return self._at(time)
+
+    def daily_at(self, time: str) -> Self:
+        return self._at(time)
+
+    def weekly(self, time: str = "00:00") -> Self:
+        return self._at(time, weekday="0")
+
+    def monthly(self, time: str = "00:00") -> Self:
+        return self._at(time, day="1")
+
+    def quarterly(self, time: str = "00:00") -> Self:
+        return self._at(time, day="1", month="*/3")
+
+    def yearly(self, time: str = "00:00") -> Self:
+        return self._at(time, day="1", month="1")
+
+    def weekdays(self, time: str = "00:00") -> Self:
+        return self._at(time, weekday="1-5")
+
+    def weekends(self, time: str = "00:00") -> Self:
+        return self._at(time, weekday="6-7")
+
+    def sundays(self, time: str = "00:00") -> Self:
+        return self._at(time, weekday="0")
+
+    def mondays(self, time: str = "00:00") -> Self:
+        return self._at(time, weekday="1")
+
+    def tuesdays(self, time: str = "00:00") -> Self:
+        return self._at(time, weekday="2")
+
+    def wednesdays(self, time: str = "00:00") -> Self:
+        return self._at(time, weekday="3")
+
+    def thursdays(self, time: str = "00:00") -> Self:
+        return self._at(time, weekday="4")
+
+    def fridays(self, time: str = "00:00") -> Self:
+        return self._at(time, weekday="5")
+
+    def saturdays(self, time: str = "00:00") -> Self:
+        return self._at(time, weekday="6")
+
+    def days(self, days: int | Iterable[int]) -> Self:
+        """Days of the week, 0 (Sunday) to 6."""
+        return self._set(weekday=frequency.listing(days, 0, 6, "day of the week"))
+
+    def days_of_month(self, days: int | Iterable[int]) -> Self:
+        return self._set(day=frequency.listing(days, 1, 31, "day of the month"))
+
+    def months(self, months: int | Iterable[int]) -> Self:
+        return self._set(month=frequency.listing(months, 1, 12, "month"))
+
+    def hours(self, hours: int | Iterable[int]) -> Self:
+        return self._set(hour=frequency.listing(hours, 0, 23, "hour"))
+
+    def between_hours(self, first: int, last: int) -> Self:
+        return self._set(hour=frequency.span(first, last, 23, "hour"))
+
+    def minutes(self, minutes: int | Iterable[int]) -> Self:
+        return self._set(minute=frequency.listing(minutes, 0, 59, "minute"))
+
+    def between_minutes(self, first: int, last: int) -> Self:
+        return self._set(minute=frequency.span(first, last, 59, "minute"))
+
+    def _at(self, time: str, **fields: str) -> Self:
+        return self._often(self._frequency.at(time).set(**fields))
+
+    def _set(self, **fields: str) -> Self:
+        return self._often(self._frequency.set(**fields))
+
+    def _often(self, often: Frequency) -> Self:
+        self._frequency = often
+        self._job = self._job.replace(cron=str(often))
+        return self

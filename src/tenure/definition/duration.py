@@ -1,0 +1,44 @@
+"""Lengths and moments of time as people write them."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from tenure.errors import InvalidJob
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d|w)")
+_WHOLE = re.compile(rf"\s*(?:{_PART.pattern}\s*)+")
+
+Duration = float | int | timedelta | str
+
+
+def to_seconds(value: Duration, what: str = "duration") -> float:
+    """Seconds from a number, a timedelta or text such as "10m" or "1h 30m"."""
+    if isinstance(value, timedelta):
+        seconds = value.total_seconds()
+    elif isinstance(value, str):
+        seconds = _parse(value, what)
+    elif isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidJob(f'{what} must be seconds, a timedelta or text such as "10m", not {value!r}')
+    else:
+        seconds = float(value)
+    if not 0 <= seconds <= 3_155_760_000:  # a century: more is a slip, and would overflow stored microseconds
+        raise InvalidJob(f"{what} must lie between 0 and 100 years, got {value!r}")
+    return seconds
+
+
+def to_moment(value: datetime, what: str) -> datetime:
+    """The same instant in UTC; naive datetimes are refused because they name no instant."""
+    if not isinstance(value, datetime):
+        raise InvalidJob(f"{what} must be a datetime, not {value!r}")
+    if value.tzinfo is None:
+        raise InvalidJob(
+            f"{what} has no time zone: {value!r}; write datetime(..., tzinfo=UTC) or attach a zoneinfo.ZoneInfo"
+        )
+    return value.astimezone(UTC)
+
+
+def _parse(text: str, what: str) -> float:
+    if len(text) > 64 or not _WHOLE.fullmatch(text):
+        raise InvalidJob(f'{what} {text!r} is not a duration; write it as "30s", "10m", "1h 30m" or "2d"')
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))

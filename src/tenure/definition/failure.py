@@ -1,0 +1,41 @@
+"""Failure: the record kept of one failed attempt."""
+
+import traceback
+
+from msgspec import Struct
+
+MAX_MESSAGE = 2_000
+MAX_TRACE = 8_000
+
+
+class Failure(Struct, frozen=True):
+    """What went wrong, where, and when (UTC microseconds)."""
+
+    type: str
+    message: str
+    at: int
+    attempt: int
+    place: str | None = None
+    trace: str | None = None
+
+
+def from_exception(error: BaseException, at: int, attempt: int) -> Failure:
+    """The record of an exception raised by a handler, cut to a size that can be kept."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
+    trace = "".join(traceback.format_exception(error))
+    return Failure(
+        type=type(error).__qualname__,
+        message=_text(error)[:MAX_MESSAGE],
+        at=at,
+        attempt=attempt,
+        place=place,
+        trace=trace if len(trace) <= MAX_TRACE else f"… {trace[-MAX_TRACE:]}",
+    )
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as unprintable:  # a broken __str__ must not cost the record
+        return f"(unprintable: {type(unprintable).__qualname__})"

@@ -1,0 +1,67 @@
+"""JobFunction: a decorated function that can also be enqueued, with its arguments typed."""
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack
+
+from msgspec import structs
+
+from tenure.definition.handler import Handler
+from tenure.definition.job import Job
+from tenure.definition.options import JobOptions
+from tenure.errors import InvalidHandler
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Enqueue = Callable[[Job], str]
+
+
+class Using(Generic[P]):
+    """A function and the options its jobs get."""
+
+    def __init__(self, handler: Handler, template: Job, enqueue: Enqueue) -> None:
+        if handler.bind is None:
+            raise InvalidHandler(
+                f"handler {handler.key!r} is not a function; define({handler.key!r}, payload) enqueues it"
+            )
+        self._handler = handler
+        self._template = template
+        self._enqueue = enqueue
+        self._bind = handler.bind
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> str:
+        """Put one job on its queue; returns its id."""
+        return self._enqueue(self.build(*args, **kwargs))
+
+    def build(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+        """The job that `enqueue` would send, not yet sent."""
+        return structs.replace(self._template, payload=self._bind(args, kwargs))
+
+    def using(self, **options: Unpack[JobOptions]) -> "Using[P]":
+        """The same function with other options: `send.using(delay="10m").enqueue(...)`."""
+        return Using(self._handler, self._template.replace(**options), self._enqueue)
+
+
+class JobFunction(Generic[P, R]):
+    """Calling it runs the function here and now; `enqueue` sends it to a worker."""
+
+    def __init__(self, function: Callable[..., R], handler: Handler, enqueue: Enqueue) -> None:
+        update_wrapper(self, function)
+        self.key = handler.key
+        self._function = function
+        self._plain: Using[P] = Using(handler, Job(handler=handler.key, **handler.defaults), enqueue)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> R:
+        return self._function(*args, **kwargs)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> str:
+        """Put one job on its queue; returns its id."""
+        return self._plain.enqueue(*args, **kwargs)
+
+    def build(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+        """The job that `enqueue` would send, not yet sent."""
+        return self._plain.build(*args, **kwargs)
+
+    def using(self, **options: Unpack[JobOptions]) -> Using[P]:
+        """The same function with other options: `send.using(delay="10m").enqueue(...)`."""
+        return self._plain.using(**options)

@@ -1,0 +1,67 @@
+"""Job: what is to be done, where and when, as one frozen value."""
+
+from datetime import datetime
+from typing import Any, Unpack
+
+from msgspec import Struct, structs
+
+from tenure.definition.options import JobFields, check_key, check_queue, normalise
+from tenure.definition.retry import Backoff
+from tenure.errors import InvalidJob
+
+DEFAULT_QUEUE = "default"
+DEFAULT_PRIORITY = 5
+DEFAULT_MAX_CRASHES = 3
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """Immutable; `job.replace(priority=8)` gives a changed copy.
+
+    `at` and `delay` say the earliest start, `expires_at` the latest.
+    `cron`, `enabled`, `environments` and `depends_on` matter to schedules only and do not travel.
+    A job enqueued twice is two jobs, unless it was given an `id`.
+    """
+
+    handler: str
+    payload: Any = None
+    queue: str = DEFAULT_QUEUE
+    name: str | None = None
+    priority: int = DEFAULT_PRIORITY
+    max_retries: int = 0
+    timeout: float | None = None
+    delay: float = 0.0
+    at: datetime | None = None
+    expires_at: datetime | None = None
+    single_instance: bool = False
+    idempotency_key: str | None = None
+    backoff: Backoff | None = None
+    max_crashes: int = DEFAULT_MAX_CRASHES
+    meta: dict[str, Any] = {}
+    id: str | None = None
+    cron: str | None = None
+    enabled: bool = True
+    environments: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_key(self.handler)
+        check_queue(self.queue)
+        if type(self.priority) is not int or not 0 <= self.priority <= 9:
+            raise InvalidJob(f"priority must be a whole number from 0 to 9 (higher runs sooner), got {self.priority!r}")
+        if type(self.max_retries) is not int or self.max_retries < 0:
+            raise InvalidJob(f"max_retries must be a whole number of at least 0, got {self.max_retries!r}")
+        if type(self.max_crashes) is not int or self.max_crashes < 0:
+            raise InvalidJob(f"max_crashes must be a whole number of at least 0, got {self.max_crashes!r}")
+        if self.timeout is not None and not self.timeout > 0:
+            raise InvalidJob(f"timeout must be more than 0 seconds, or None for no limit, got {self.timeout!r}")
+        if self.delay and self.at is not None:
+            raise InvalidJob("a job takes either delay or at, not both")
+
+    def replace(self, **fields: Unpack[JobFields]) -> "Job":
+        """A copy with some fields changed; setting one of `delay` and `at` clears the other."""
+        values = normalise(fields)  # type: ignore[arg-type]
+        if values.get("delay"):
+            values.setdefault("at", None)
+        elif values.get("at"):
+            values.setdefault("delay", 0.0)
+        return structs.replace(self, **values)

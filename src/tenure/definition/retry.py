@@ -1,0 +1,53 @@
+"""How long to wait before a failed job runs again: pure functions of the retry's number."""
+
+import random
+from typing import Literal, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from tenure.errors import InvalidJob
+
+Strategy = Literal["none", "fixed", "exponential"]
+
+
+@runtime_checkable
+class RetryPolicy(Protocol):
+    """Anything that turns the number of a retry (1 for the first) into seconds."""
+
+    def delay(self, retry: int) -> float: ...
+
+
+class Backoff(Struct, frozen=True, omit_defaults=True):
+    """The policies Tenure ships; it travels with the job, so any worker can compute it.
+
+    `exponential` waits base × multiplier^(retry-1) ± jitter, never above cap; the first delay is the base.
+    `fixed` always waits base; `none` retries at once.
+    """
+
+    strategy: Strategy = "exponential"
+    base: float = 5.0
+    multiplier: float = 2.0
+    cap: float = 300.0
+    jitter: float = 0.2
+
+    def __post_init__(self) -> None:
+        if self.strategy not in ("none", "fixed", "exponential"):
+            raise InvalidJob(f"backoff strategy must be 'none', 'fixed' or 'exponential', got {self.strategy!r}")
+        if self.base < 0 or self.cap < 0 or self.multiplier < 1 or not 0 <= self.jitter <= 1:
+            raise InvalidJob(f"backoff needs base and cap ≥ 0, multiplier ≥ 1 and jitter within 0 … 1, got {self!r}")
+
+    def delay(self, retry: int) -> float:
+        return spread(self, retry, random.random())  # noqa: S311 - jitter, not a secret
+
+
+def spread(backoff: Backoff, retry: int, chance: float) -> float:
+    """The delay before the given retry, with `chance` in [0, 1) choosing the point within the jitter."""
+    if backoff.strategy == "none" or retry < 1:
+        return 0.0
+    if backoff.strategy == "fixed":
+        return backoff.base
+    try:
+        nominal = min(backoff.base * backoff.multiplier ** (retry - 1), backoff.cap)
+    except OverflowError:
+        nominal = backoff.cap
+    return min(backoff.cap, nominal * (1 + backoff.jitter * (2 * chance - 1)))

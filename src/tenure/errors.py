@@ -1,0 +1,126 @@
+"""Every exception Tenure raises, in one tree, and what a handler may raise to steer its own job."""
+
+from datetime import datetime, timedelta
+
+
+class TenureError(Exception):
+    """The root of every error this package raises on purpose."""
+
+
+class SettingsError(TenureError):
+    """A setting is unknown, of the wrong type, or missing; the message names its path."""
+
+
+class InvalidJob(TenureError, ValueError):
+    """A job was described in a way that could never run."""
+
+
+class InvalidHandler(TenureError, TypeError):
+    """A callable or class cannot serve as a handler."""
+
+
+class InvalidPayload(InvalidJob):
+    """A payload does not fit its handler, or JSON cannot carry it; the message names the path."""
+
+
+class UnknownHandler(TenureError, LookupError):
+    """No handler is registered under this key."""
+
+
+class ForbiddenHandler(TenureError):
+    """The queue's allowlist does not name this handler."""
+
+
+class MessageRejected(TenureError):
+    """A message failed a check at the door; `reason` is the word kept with the dead letter."""
+
+    reason = "malformed"
+
+
+class Malformed(MessageRejected):
+    """The bytes are not an envelope: too large, too deep, not JSON, or of the wrong shape."""
+
+
+class BadSignature(MessageRejected):
+    """The bytes were not sealed by a key we hold, or were sealed for another queue."""
+
+    reason = "bad_signature"
+
+
+class UnknownKey(MessageRejected):
+    """The key id is not in our ring (yet): a rotation may be under way."""
+
+    reason = "unknown_key"
+
+
+class UnsupportedVersion(MessageRejected):
+    """The envelope is of a version this release cannot read."""
+
+    reason = "unsupported_version"
+
+
+class BackendError(TenureError):
+    """A backend could not do what it was asked."""
+
+
+class UnknownBackend(BackendError):
+    """No backend is registered for the scheme of this URL."""
+
+
+class BackendUnavailable(BackendError):
+    """The server or file behind a backend cannot be reached."""
+
+
+class SchemaError(BackendError):
+    """The stored schema and this release do not fit each other."""
+
+
+class PartialPut(BackendError):
+    """Some messages of a put were stored and others were not; `accepted` names the stored ids."""
+
+    def __init__(self, message: str, accepted: list[str]) -> None:
+        super().__init__(message)
+        self.accepted = accepted
+
+
+class JobNotFound(TenureError, LookupError):
+    """No job with this id is known, or it is not in the state the verb needs."""
+
+
+class JobFailed(TenureError):
+    """A job run by the `sync` backend ended without success."""
+
+
+class Retry(TenureError):
+    """Raised by a handler: run me again after `delay` seconds; counts as an attempt."""
+
+    def __init__(self, message: str = "the handler asked for a retry", *, delay: float | None = None) -> None:
+        super().__init__(message)
+        self.delay = delay
+
+
+class Cancel(TenureError):
+    """Raised by a handler: stop this job for good without calling it a failure."""
+
+    def __init__(self, reason: str = "the handler cancelled the job") -> None:
+        super().__init__(reason)
+
+
+class Postpone(TenureError):
+    """Raised by a handler: run me later, at no cost; `until` is seconds, a timedelta or an aware datetime."""
+
+    def __init__(self, until: float | timedelta | datetime, reason: str = "the handler postponed the job") -> None:
+        super().__init__(reason)
+        self.until = until
+
+
+class Interrupt(BaseException):
+    """Stops a running handler from outside; not an `Exception`, so that handlers do not swallow it."""
+
+
+class DeadlineExceeded(Interrupt):
+    """The attempt ran past its timeout."""
+
+
+class StopNow(Interrupt):
+    """The worker was told twice to stop: the running job goes back uncharged."""

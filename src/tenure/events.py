@@ -1,0 +1,96 @@
+"""What happened, as frozen values: one event a step, a batch at a time; listeners observe and change nothing."""
+
+import logging
+from collections.abc import Callable
+from enum import StrEnum
+
+from msgspec import Struct
+
+logger = logging.getLogger(__name__)
+
+
+class Status(StrEnum):
+    """What became of one delivery of a job."""
+
+    ACKED = "acked"
+    REQUEUED = "requeued"
+    DEAD_LETTERED = "dead-lettered"
+    SKIPPED_IDEMPOTENT = "skipped-idempotent"
+    REJECTED = "rejected"
+    POSTPONED = "postponed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    EMPTY = "empty"
+
+
+class Settlement(Struct, frozen=True, gc=False):
+    """One job of a settled batch; `failed` says that its handler ran and failed."""
+
+    id: str
+    queue: str
+    status: Status
+    attempt: int
+    reason: str | None
+    failed: bool
+
+
+class Enqueued(Struct, frozen=True):
+    queue: str
+    handler: str
+    ids: tuple[str, ...]
+
+
+class Leased(Struct, frozen=True):
+    queue: str
+    ids: tuple[str, ...]
+
+
+class Settled(Struct, frozen=True):
+    settlements: tuple[Settlement, ...]
+
+
+class LeaseLost(Struct, frozen=True):
+    """A settle or renewal was refused because the lease had passed to another holder."""
+
+    ids: tuple[str, ...]
+    verb: str
+
+
+class Reaped(Struct, frozen=True):
+    """Leases of vanished workers came back; `crashed` were suspects and were charged."""
+
+    ids: tuple[str, ...]
+    crashed: tuple[str, ...]
+
+
+class WorkerStarted(Struct, frozen=True):
+    worker: str
+    queues: tuple[str, ...]
+
+
+class WorkerStopped(Struct, frozen=True):
+    worker: str
+
+
+Event = Enqueued | Leased | Settled | LeaseLost | Reaped | WorkerStarted | WorkerStopped
+Listener = Callable[[Event], None]
+
+
+class Listeners:
+    """The listeners of one app, called in the order they were added."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Listener] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._listeners)
+
+    def add(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    def emit(self, event: Event) -> None:
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:
+                logger.exception("a listener failed on %s; the others were still called", type(event).__name__)

@@ -1,0 +1,56 @@
+"""Outcome: how one attempt went, as a value; the worker decides what follows from it."""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from tenure.definition.failure import Failure
+
+Kind = Literal["succeeded", "failed", "timed_out", "retry", "postponed", "cancelled", "interrupted", "unfit"]
+MAX_OUTPUT = 64 * 1024
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """`unfit` says that the payload did not fit the handler, so it was never called.
+
+    `delay` is what the handler asked for, if it did; `started` is UTC microseconds.
+    """
+
+    kind: Kind
+    started: int
+    seconds: float
+    output: str | None = None
+    failure: Failure | None = None
+    delay: float | None = None
+    reason: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.kind == "succeeded"
+
+
+def normalise(value: Any, printed: str) -> str | None:
+    """What a handler returned and printed, as one text: JSON for everything but text, print-outs after text."""
+    if value is None:
+        return _cut(printed) if printed else None
+    if not isinstance(value, str):
+        return _cut(_json(value))
+    if printed:
+        value = f"{value}{printed}" if printed.startswith("\n") else f"{value}\n{printed}"
+    return _cut(value)
+
+
+def _json(value: Any) -> str:
+    try:
+        return msgspec.json.encode(value, enc_hook=_plain).decode()
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        return repr(value)  # a result that JSON cannot carry is still worth reading
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump(mode="json") if hasattr(value, "model_dump") else repr(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_OUTPUT else f"{text[:MAX_OUTPUT]}… ({len(text)} characters in all)"

@@ -1,0 +1,1 @@
+"""Counting: listeners that turn events into numbers; nothing else in Tenure counts."""

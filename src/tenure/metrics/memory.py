@@ -1,0 +1,90 @@
+"""A collector in memory, and the listener that feeds it the worker's counters."""
+
+import threading
+from collections import OrderedDict
+from typing import Any, Protocol, TypeVar
+
+from tenure.events import Event, Leased, Settled, Status
+
+MOST_SERIES = 5000
+T = TypeVar("T")
+
+_COUNTERS = {
+    Status.ACKED: "jobs_succeeded",
+    Status.REQUEUED: "jobs_requeued",
+    Status.DEAD_LETTERED: "jobs_failed_permanently",
+    Status.SKIPPED_IDEMPOTENT: "jobs_skipped_idempotent",
+}
+
+
+class Collector(Protocol):
+    """Where counters and observations go."""
+
+    def increment(self, name: str, value: float = 1, **labels: str) -> None: ...
+
+    def observe(self, name: str, value: float, **labels: str) -> None: ...
+
+
+class MemoryCollector:
+    """Counters, and histograms as count, sum, min and max; the oldest series gives way beyond 5 000."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counters: OrderedDict[str, float] = OrderedDict()
+        self._histograms: OrderedDict[str, tuple[int, float, float, float]] = OrderedDict()
+
+    def increment(self, name: str, value: float = 1, **labels: str) -> None:
+        key = _key(name, labels)
+        with self._lock:
+            self._counters[key] = self._counters.get(key, 0) + value
+            _evict(self._counters)
+
+    def observe(self, name: str, value: float, **labels: str) -> None:
+        key = _key(name, labels)
+        with self._lock:
+            count, total, low, high = self._histograms.get(key, (0, 0.0, value, value))
+            self._histograms[key] = (count + 1, total + value, min(low, value), max(high, value))
+            _evict(self._histograms)
+
+    def snapshot(self) -> dict[str, dict[str, Any]]:
+        with self._lock:
+            histograms = {
+                key: {"count": count, "sum": total, "min": low, "max": high}
+                for key, (count, total, low, high) in self._histograms.items()
+            }
+            return {"counters": dict(self._counters), "histograms": histograms}
+
+
+class WorkerCounters:
+    """A listener that counts what workers do, labelled by queue."""
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Leased):
+            self._collector.increment("jobs_fetched", len(event.ids), queue=event.queue)
+        elif isinstance(event, Settled):
+            self._settled(event)
+
+    def _settled(self, event: Settled) -> None:
+        counts: dict[tuple[str, str], int] = {}
+        for each in event.settlements:
+            for name in (
+                _COUNTERS.get(each.status),
+                "jobs_failed" if each.failed else None,
+                "jobs_rejected_signature" if each.reason == "bad_signature" else None,
+            ):
+                if name is not None:
+                    counts[name, each.queue] = counts.get((name, each.queue), 0) + 1
+        for (name, queue), count in counts.items():
+            self._collector.increment(name, count, queue=queue)
+
+
+def _key(name: str, labels: dict[str, str]) -> str:
+    return f"{name}|{';'.join(f'{key}={labels[key]}' for key in sorted(labels))}" if labels else name
+
+
+def _evict(series: OrderedDict[str, T]) -> None:
+    if len(series) > MOST_SERIES:
+        series.popitem(last=False)

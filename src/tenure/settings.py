@@ -1,0 +1,146 @@
+"""Settings: defaults < pyproject.toml or tenure.toml < TENURE_* environment < arguments; unknown keys are refused."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from tenure.errors import SettingsError
+
+PREFIX = "TENURE_"
+
+
+class Retention(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Days that ended jobs are kept, per state; 0 keeps them for ever."""
+
+    done: float = 7.0
+    cancelled: float = 7.0
+    expired: float = 7.0
+    dead: float = 30.0
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, repr_omit_defaults=True):
+    """Every setting and its default; the reference page of the docs is made from these fields."""
+
+    url: str = "sqlite:///tenure.db"
+    backends: dict[str, str] = {}
+    app: str | None = None
+    modules: tuple[str, ...] = ()
+    environment: str = "production"
+    queues: tuple[str, ...] = ("default",)
+    aliases: dict[str, str] = {}
+    allow: dict[str, tuple[str, ...]] = {}
+    keys: tuple[str, ...] = ()
+    verify: bool = True
+    max_bytes: int = 262_144
+    max_retries: int = 0
+    backoff: dict[str, Any] = {}
+    default_timeout: float | None = None
+    unknown_patience: float = 3600.0
+    lease: float = 15.0
+    refresh_interval: float = 300.0
+    retention: Retention = Retention()
+
+    def __post_init__(self) -> None:
+        if self.lease < 1:
+            raise ValueError("lease must be at least 1 second")
+        if self.max_bytes < 1024:
+            raise ValueError("max_bytes must be at least 1024")
+
+    def __repr__(self) -> str:
+        """Without the secrets: settings end up in logs."""
+        hidden = {"keys": "…", "url": "…", "backends": "…"}
+        shown = [f"{name}={hidden.get(name) or repr(getattr(self, name))}" for name in self.__struct_fields__]
+        return f"Settings({', '.join(shown)})"
+
+
+def load(
+    arguments: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Settings:
+    """The settings of this process; `folder` is where the files are looked for."""
+    values: dict[str, Any] = {}
+    for source, layer in (
+        _from_files(folder or Path()),
+        ("the environment", _from_environment(environment or {})),
+        ("the arguments", dict(arguments or {})),
+    ):
+        _checked({**layer}, source)
+        values = _merged(values, layer)
+    return _checked(values, "the settings")
+
+
+def _from_files(folder: Path) -> tuple[str, dict[str, Any]]:
+    own, project = folder / "tenure.toml", folder / "pyproject.toml"
+    if own.is_file():
+        return str(own), _toml(own)
+    table = _toml(project).get("tool", {}).get("tenure", {}) if project.is_file() else {}
+    return f"[tool.tenure] in {project}", table
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}") from error
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """TENURE_RETENTION__DONE=3 sets retention.done; TENURE_KEYS_FILE names a file that holds the value."""
+    values: dict[str, Any] = {}
+    for variable, text in environment.items():
+        if not variable.startswith(PREFIX):
+            continue
+        path = variable.removeprefix(PREFIX).lower().split("__")
+        if path[-1].endswith("_file"):
+            path[-1] = path[-1].removesuffix("_file")
+            text = _secret(variable, text)
+        branch = values
+        for name in path[:-1]:
+            branch = branch.setdefault(name, {})
+        branch[path[-1]] = _parse(path, text, variable)
+    return values
+
+
+def _secret(variable: str, path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{variable} names a file that cannot be read: {error}") from error
+
+
+def _parse(path: list[str], text: str, variable: str) -> Any:
+    """Text as the type of the setting: lists are split at commas, tables are JSON."""
+    declared = get_type_hints(Settings).get(path[0])
+    kind = get_origin(declared) or declared
+    if len(path) > 1 or declared is None:
+        return text
+    if kind is tuple:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if kind is dict or (isinstance(kind, type) and issubclass(kind, Struct)):
+        try:
+            return msgspec.json.decode(text)
+        except msgspec.DecodeError as error:
+            raise SettingsError(f"{variable} must be a JSON object: {error}") from error
+    return None if not text and type(None) in get_args(declared) else text
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Tables merge key by key; everything else is replaced."""
+    merged = dict(below)
+    for name, value in above.items():
+        both = isinstance(value, dict) and isinstance(merged.get(name), dict)
+        merged[name] = _merged(merged[name], value) if both else value
+    return merged
+
+
+def _checked(values: dict[str, Any], source: str) -> Settings:
+    try:
+        return msgspec.convert(values, Settings, strict=False)
+    except (msgspec.ValidationError, ValueError) as error:
+        text = str(error).replace("Object contains unknown field", "unknown setting").replace("`$.", "`")
+        raise SettingsError(f"{source}: {text}; see the settings reference for what exists") from error

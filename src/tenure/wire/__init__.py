@@ -1,0 +1,1 @@
+"""How a job travels: one flat JSON object, sealed with a signature over its very bytes."""

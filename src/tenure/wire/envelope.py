@@ -1,0 +1,117 @@
+"""Envelope: a job as one flat JSON object, the same on every backend."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from tenure.clock import to_datetime, to_microseconds
+from tenure.definition.job import DEFAULT_MAX_CRASHES, Job
+from tenure.definition.retry import Backoff
+from tenure.errors import BadSignature, InvalidJob, InvalidPayload, Malformed
+from tenure.wire.limits import MAX_BYTES, check_depth, have_distinct_members, refuse_repeated_members
+from tenure.wire.signing import Ring
+
+
+class Envelope(Struct, frozen=True, rename="camel"):
+    """What is sealed; `attempts` stays 0 for ever, because counters are the backend's facts, kept beside it."""
+
+    v: int
+    kid: str
+    job: str
+    payload: Raw
+    queue: str
+    priority: int
+    max_retries: int
+    attempts: int
+    name: str | None
+    identifier: str
+    idempotency_key: str | None
+    schedule: datetime | None
+    timeout: float | UnsetType = UNSET
+    single_instance: bool | UnsetType = UNSET
+    max_crashes: int | UnsetType = UNSET
+    backoff: Backoff | UnsetType = UNSET
+    meta: dict[str, Any] | UnsetType = UNSET
+    created_at: datetime | UnsetType = UNSET
+    expires_at: datetime | UnsetType = UNSET
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Envelope)
+
+
+class Wire:
+    """Seals jobs into messages and opens messages into envelopes, with one ring and one size limit."""
+
+    def __init__(self, ring: Ring, max_bytes: int = MAX_BYTES) -> None:
+        self._ring = ring
+        self._max_bytes = max_bytes
+
+    def seal(self, job: Job, payload: bytes, identifier: str, now: int) -> bytes:
+        """The bytes of a message; they never change again, whatever happens to the job."""
+        sealed = self._ring.seal(_encoder.encode(_envelope(job, payload, self._ring.kid, identifier, now)))
+        if len(sealed) > self._max_bytes:
+            raise InvalidPayload(
+                f"job {job.handler!r} makes a message of {len(sealed)} bytes, above the limit of {self._max_bytes}; "
+                "store the data elsewhere and send where it is"
+            )
+        try:
+            check_depth(sealed)
+        except Malformed as error:
+            raise InvalidPayload(f"job {job.handler!r} cannot be sent: {error}; flatten its payload") from error
+        return sealed
+
+    def open(self, sealed: bytes, queue: str) -> Envelope:
+        """The envelope in these bytes, after every check that needs no handler."""
+        if len(sealed) > self._max_bytes:
+            raise Malformed(f"the message has {len(sealed)} bytes, more than the limit of {self._max_bytes}")
+        self._ring.check(sealed)
+        check_depth(sealed)
+        try:
+            envelope = _decoder.decode(sealed)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidJob) as error:
+            raise Malformed(f"the message is not an envelope: {error}") from error
+        # Our own encoder writes each member once, so only the payload is left to look at (0.6 µs instead of 14).
+        if not (is_canonical(envelope, sealed) and have_distinct_members(bytes(envelope.payload))):
+            refuse_repeated_members(sealed)
+        if envelope.queue != queue:
+            raise BadSignature(f"the message was signed for queue {envelope.queue!r} but came from queue {queue!r}")
+        return envelope
+
+
+def is_canonical(envelope: Envelope, sealed: bytes) -> bool:
+    """Whether our encoder would write this envelope in just these bytes."""
+    return sealed.startswith(_encoder.encode(envelope)[:-1])
+
+
+def _envelope(job: Job, payload: bytes, kid: str, identifier: str, now: int) -> Envelope:
+    return Envelope(
+        1,
+        kid,
+        job.handler,
+        Raw(payload),
+        job.queue,
+        job.priority,
+        job.max_retries,
+        0,
+        job.name,
+        identifier,
+        job.idempotency_key,
+        to_datetime(due) if (due := due_at(job, now)) else None,
+        job.timeout or UNSET,
+        job.single_instance or UNSET,
+        UNSET if job.max_crashes == DEFAULT_MAX_CRASHES else job.max_crashes,
+        job.backoff or UNSET,
+        job.meta or UNSET,
+        to_datetime(now),
+        job.expires_at or UNSET,
+    )
+
+
+def due_at(job: Job, now: int) -> int:
+    """When the job may start, in UTC microseconds; 0 when it may start at once."""
+    if job.at is not None:
+        return to_microseconds(job.at)
+    return now + round(job.delay * 1_000_000) if job.delay else 0

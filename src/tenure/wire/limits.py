@@ -1,0 +1,47 @@
+"""What is checked before anything is decoded: size, depth, and members that occur twice."""
+
+import json
+import re
+from typing import Any
+
+from tenure.errors import Malformed
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 64
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BRACKET = re.compile(rb"[\[\]{}]")
+_MEMBER = re.compile(rb'"([^"\\]*)"\s*:')
+
+
+def check_depth(body: bytes) -> None:
+    """Refuse nesting that would exhaust a decoder's stack; nearly free unless there are many brackets."""
+    if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
+        return
+    depth = 0
+    for bracket in _BRACKET.finditer(_STRING.sub(b'""', body)):
+        depth += 1 if bracket[0] in b"[{" else -1
+        if depth > MAX_DEPTH:
+            raise Malformed(f"the message is nested deeper than {MAX_DEPTH} levels")
+
+
+def have_distinct_members(json_value: bytes) -> bool:
+    """Whether no two members anywhere share a name; a cheap yes, while a no may need the exact answer."""
+    names = _MEMBER.findall(json_value)
+    return len(names) == len(set(names)) and b"\\" not in json_value
+
+
+def refuse_repeated_members(body: bytes) -> None:
+    """Refuse an object that names a member twice, because readers disagree on which one counts."""
+    try:
+        json.loads(body, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"the message is not JSON: {error}") from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise Malformed(f"the member {next(name for name in names if names.count(name) > 1)!r} occurs twice")
+    return members

@@ -1,0 +1,92 @@
+"""The keeper: renews the leases in flight, reaps those of vanished workers, and hands back what waits too long."""
+
+import logging
+import threading
+
+from tenure.backends.contract import Backend, Nack
+from tenure.clock import MICROSECOND, Clock
+from tenure.errors import BackendError
+from tenure.events import LeaseLost, Listeners, Reaped
+from tenure.worker.holdings import Holdings
+from tenure.worker.inbox import Inbox
+from tenure.worker.lane import Lane
+from tenure.worker.settler import Settler
+from tenure.worker.verdict import UNSTARTED
+
+logger = logging.getLogger(__name__)
+
+_TICK = 0.1
+_STALE = 0.25  # an unstarted lease older than this goes back to its place: others may be idle
+_CLOCK_JUMP = 1.0
+
+
+class Keeper:
+    """Works by the tick; a failing backend costs a tick, not the keeper."""
+
+    def __init__(
+        self, backend: Backend, lane: Lane, inbox: Inbox, holdings: Holdings, settler: Settler, listeners: Listeners,
+        clock: Clock,
+    ) -> None:  # fmt: skip
+        self._backend = backend
+        self._lane = lane
+        self._inbox = inbox
+        self._holdings = holdings
+        self._settler = settler
+        self._listeners = listeners
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._reap_at = 0.0
+        self._drift = self._wall_minus_monotonic()
+
+    def run(self) -> None:
+        while not self._stopping.wait(_TICK):
+            try:
+                self.tick()
+            except BackendError as error:
+                logger.warning("keeping leases failed, trying again: %s", error)
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def tick(self) -> None:
+        now = self._clock.monotonic()
+        self._hand_back()
+        self._renew(now)
+        if now >= self._reap_at and not self._clock_jumped(now):
+            self._reap_at = now + self._lane.lease_seconds / 3
+            self._reap()
+
+    def _hand_back(self) -> None:
+        for attempt in self._inbox.take_back(_STALE):
+            self._settler.settle(Nack(lease=attempt.ticket, reason=UNSTARTED))
+
+    def _renew(self, now: float) -> None:
+        due = self._holdings.due(now)
+        if not due:
+            return
+        lost = self._backend.renew(due, seconds=self._lane.lease_seconds)
+        self._holdings.hold(due, renew_at=now + self._lane.lease_seconds / 3)
+        self._holdings.drop(lost)
+        if lost:
+            logger.warning("%d leases were lost while their jobs ran; those jobs run again elsewhere", len(lost))
+            self._listeners.emit(LeaseLost(tuple(lease.id for lease in lost), "renew"))
+
+    def _reap(self) -> None:
+        reaped = self._backend.reap(self._lane.queues)
+        if reaped:
+            logger.warning("%d leases of vanished workers expired; their jobs are ready again", len(reaped))
+            crashed = tuple(each.id for each in reaped if each.crashed)
+            self._listeners.emit(Reaped(tuple(each.id for each in reaped), crashed))
+
+    def _clock_jumped(self, now: float) -> bool:
+        """After a jump of the wall clock, live leases may look expired: wait one lease, so that all are renewed."""
+        drift = self._wall_minus_monotonic()
+        jumped = abs(drift - self._drift) > _CLOCK_JUMP
+        self._drift = drift
+        if jumped:
+            logger.warning("the clock jumped; nothing is reaped for %g s", self._lane.lease_seconds)
+            self._reap_at = now + self._lane.lease_seconds
+        return jumped
+
+    def _wall_minus_monotonic(self) -> float:
+        return self._clock.now() / MICROSECOND - self._clock.monotonic()

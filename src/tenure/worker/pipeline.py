@@ -1,0 +1,89 @@
+"""Pipeline: a lease in, an attempt out; an outcome in, a verdict out; what may not run gets its verdict at the door."""
+
+import logging
+import random
+from collections.abc import Sequence
+
+from msgspec import UNSET
+
+from tenure.backends.contract import Abandon, Lease, Nack, Verdict
+from tenure.clock import MICROSECOND, Clock
+from tenure.definition.failure import from_exception
+from tenure.definition.registry import Registry
+from tenure.definition.retry import RetryPolicy
+from tenure.errors import ForbiddenHandler, MessageRejected, UnknownHandler, UnknownKey, UnsupportedVersion
+from tenure.execution.attempt import Attempt
+from tenure.execution.outcome import Outcome
+from tenure.wire.envelope import Wire
+from tenure.worker.verdict import decide, refuse
+
+logger = logging.getLogger(__name__)
+
+_LOOK_AGAIN = 5.0
+
+
+class Pipeline:
+    """Verifies, opens and resolves; `patience` is how long a deploy may take until the unknown is dead."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        registry: Registry,
+        clock: Clock,
+        retry: RetryPolicy,
+        *,
+        patience: float = 3600.0,
+        default_timeout: float | None = None,
+    ) -> None:
+        self._wire = wire
+        self._registry = registry
+        self._clock = clock
+        self._retry = retry
+        self._patience = patience
+        self._default_timeout = default_timeout
+
+    def admit(self, leases: Sequence[Lease]) -> tuple[list[Attempt], list[Verdict]]:
+        """The attempts to run, and the verdicts on what may not."""
+        now = self._clock.now()
+        attempts: list[Attempt] = []
+        verdicts: list[Verdict] = []
+        for lease in leases:
+            admitted = self._admit(lease, now)
+            if isinstance(admitted, Attempt):
+                attempts.append(admitted)
+            else:
+                verdicts.append(admitted)
+        return attempts, verdicts
+
+    def conclude(self, attempt: Attempt, outcome: Outcome) -> Verdict:
+        return decide(attempt, outcome, self._retry)
+
+    def _admit(self, lease: Lease, now: int) -> Attempt | Verdict:
+        try:
+            envelope = self._wire.open(lease.body, lease.queue)
+            handler = self._registry.resolve(envelope.job, lease.queue)
+        except (UnknownHandler, UnknownKey, UnsupportedVersion) as error:
+            return self._wait_for_deploy(lease, error, now)
+        except ForbiddenHandler as error:
+            return self._reject(lease, "forbidden", error, now)
+        except MessageRejected as error:
+            return self._reject(lease, error.reason, error, now)
+        verdict = refuse(lease, envelope, now)
+        if verdict is not None:
+            return verdict
+        timeout = self._default_timeout if envelope.timeout is UNSET else envelope.timeout
+        return Attempt(handler, envelope, lease.attempts + 1, lease.crashes, lease.fence, timeout, lease)
+
+    def _wait_for_deploy(self, lease: Lease, error: Exception, now: int) -> Verdict:
+        """A handler or key we do not know may be on its way to us: later, at no cost, but not for ever."""
+        reason = error.reason if isinstance(error, MessageRejected) else "unknown_handler"
+        if now - lease.due > self._patience * MICROSECOND:
+            return self._reject(lease, reason, error, now)
+        return Nack(lease=lease, delay=_LOOK_AGAIN * (1 + random.random()), reason=reason)  # noqa: S311 - jitter
+
+    def _reject(self, lease: Lease, reason: str, error: Exception, now: int) -> Verdict:
+        logger.critical(
+            "message %s from queue %r was rejected (%s): %s", lease.id, lease.queue, reason, error,
+            extra={"job": lease.id, "queue": lease.queue, "reason": reason},
+        )  # fmt: skip
+        return Abandon(lease=lease, reason=reason, failure=from_exception(error, now, lease.attempts + 1))

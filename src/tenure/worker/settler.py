@@ -1,0 +1,112 @@
+"""The settler: gathers verdicts and settles them in few round trips.
+
+It flushes when the runner is idle, when a batch is full, or a few milliseconds after the first verdict.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from tenure.backends.contract import Abandon, Ack, Backend, Lease, Nack, Verdict
+from tenure.errors import BackendError
+from tenure.events import LeaseLost, Listeners, Settled, Status
+from tenure.worker.holdings import Holdings
+from tenure.worker.pauses import Pauses
+from tenure.worker.verdict import settlement
+
+logger = logging.getLogger(__name__)
+
+V = TypeVar("V", Ack, Nack, Abandon)
+FULL = 500  # larger batches gained nothing (docs/adr/0003)
+LINGER = 0.01
+
+
+class Settler:
+    """`tally` counts what became of every delivery so far."""
+
+    def __init__(self, backend: Backend, holdings: Holdings, listeners: Listeners) -> None:
+        self._backend = backend
+        self._holdings = holdings
+        self._listeners = listeners
+        self._verdicts: list[Verdict] = []
+        self._first = threading.Event()
+        self._hurry = threading.Event()
+        self._stopping = False
+        self.tally: Counter[Status] = Counter()
+
+    def settle(self, verdict: Verdict) -> None:
+        verdicts = self._verdicts
+        verdicts.append(verdict)
+        if len(verdicts) == 1:
+            self._first.set()
+        elif len(verdicts) >= FULL:
+            self._hurry.set()
+
+    def hurry(self) -> None:
+        """Flush what there is: nothing more is coming soon."""
+        if self._verdicts:
+            self._hurry.set()
+
+    def run(self) -> None:
+        """Until told to stop and nothing is left."""
+        while not (self._stopping and not self._verdicts):
+            self._first.wait()
+            self._hurry.wait(LINGER)
+            self._first.clear()
+            self._hurry.clear()
+            verdicts, self._verdicts = self._verdicts, []
+            if verdicts:
+                self._flush(verdicts)
+
+    def stop(self) -> None:
+        """Settle the rest, then end."""
+        self._stopping = True
+        self._first.set()
+        self._hurry.set()
+
+    def _flush(self, verdicts: Sequence[Verdict]) -> None:
+        lost: list[Lease] = []
+        lost += self._apply(self._backend.ack, [v for v in verdicts if isinstance(v, Ack)])
+        lost += self._apply(self._backend.nack, [v for v in verdicts if isinstance(v, Nack)])
+        lost += self._apply(self._backend.abandon, [v for v in verdicts if isinstance(v, Abandon)])
+        self._holdings.drop([verdict.lease for verdict in verdicts])
+        self._report(verdicts, lost)
+
+    def _apply(self, verb: Callable[[Sequence[V]], list[Lease]], verdicts: Sequence[V]) -> list[Lease]:
+        """One verb on its verdicts, tried until the backend answers: finished work is never forgotten."""
+        pauses = Pauses()
+        while verdicts:
+            try:
+                return verb(verdicts)
+            except BackendError as error:
+                logger.warning("settling %d jobs failed, trying again: %s", len(verdicts), error)
+                time.sleep(pauses.longer())
+        return []
+
+    def _report(self, verdicts: Sequence[Verdict], lost: Sequence[Lease]) -> None:
+        refused = {(lease.id, lease.fence) for lease in lost}
+        settlements = tuple(
+            settlement(verdict)
+            for verdict in verdicts
+            if not refused or (verdict.lease.id, verdict.lease.fence) not in refused
+        )
+        self.tally.update([each.status for each in settlements])
+        if settlements and self._listeners:
+            self._listeners.emit(Settled(settlements))
+        if lost:
+            logger.warning("%d leases had passed to another holder; their settlement was refused", len(lost))
+            self._listeners.emit(LeaseLost(tuple(lease.id for lease in lost), "settle"))
+        for verdict in verdicts:
+            if isinstance(verdict, Abandon):
+                _log_death(verdict)
+
+
+def _log_death(verdict: Abandon) -> None:
+    cause = f"{verdict.failure.type}: {verdict.failure.message}" if verdict.failure else "no error"
+    logger.critical(
+        "job %s on queue %r is dead (%s): %s", verdict.lease.id, verdict.lease.queue, verdict.reason, cause,
+        extra={"job": verdict.lease.id, "queue": verdict.lease.queue, "reason": verdict.reason},
+    )  # fmt: skip

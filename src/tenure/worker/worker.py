@@ -1,0 +1,96 @@
+"""Worker: owns the roles; starts them, serves in the calling thread, and stops them in the order that loses nothing."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tenure.backends.contract import Backend, Nack
+from tenure.clock import Clock
+from tenure.events import Listeners, Status, WorkerStarted, WorkerStopped
+from tenure.execution.attempt import Attempt
+from tenure.execution.outcome import Outcome
+from tenure.execution.runners.contract import Runner
+from tenure.worker.holdings import Holdings
+from tenure.worker.inbox import Inbox
+from tenure.worker.keeper import Keeper
+from tenure.worker.lane import Lane
+from tenure.worker.leaser import Leaser
+from tenure.worker.pipeline import Pipeline
+from tenure.worker.roles import Role, RoleThread
+from tenure.worker.settler import Settler
+from tenure.worker.verdict import UNSTARTED
+
+
+class Worker:
+    """One lane served by one runner; `run` returns when it is told to stop, or when a bounded lane is done."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        lane: Lane,
+        pipeline: Pipeline,
+        runner: Runner,
+        listeners: Listeners,
+        clock: Clock,
+        companions: Sequence[Role] = (),
+    ) -> None:
+        """`companions` are roles that live as long as the worker and that nothing waits for."""
+        self._lane = lane
+        self._pipeline = pipeline
+        self._runner = runner
+        self._listeners = listeners
+        self._death: BaseException | None = None
+        holdings = Holdings()
+        self._settler = Settler(backend, holdings, listeners)
+        self._inbox = Inbox(runner.concurrency, on_idle=self._idle)
+        self._leaser = Leaser(backend, lane, pipeline, self._inbox, holdings, self._settler, listeners)
+        keeper = Keeper(backend, lane, self._inbox, holdings, self._settler, listeners, clock)
+        self._leasing = RoleThread(self._leaser, self._die, on_end=self._hand_back)
+        self._settling = RoleThread(self._settler, self._die)
+        self._others = [RoleThread(role, self._die) for role in (keeper, *companions)]
+
+    @property
+    def tally(self) -> Counter[Status]:
+        """What became of every delivery so far."""
+        return self._settler.tally
+
+    def run(self, name: str = "worker") -> Counter[Status]:
+        """Work until stopped or done; returns the tally, or raises what killed a role."""
+        self._listeners.emit(WorkerStarted(name, self._lane.queues))
+        for thread in (self._settling, *self._others, self._leasing):
+            thread.start()
+        try:
+            self._runner.serve(self._inbox.take, self._done)
+        finally:
+            for thread in (self._leasing, self._settling, *self._others):
+                thread.stop()
+            self._listeners.emit(WorkerStopped(name))
+        if self._death is not None:
+            raise self._death
+        return self.tally
+
+    def stop(self) -> None:
+        """Finish what is running, hand back the rest, settle, and return from `run`; safe in a signal handler."""
+        self._leaser.stop()
+
+    def stop_now(self) -> None:
+        """As `stop`, but what is running is interrupted and handed back, at no cost to the job."""
+        self._leaser.stop()
+        self._runner.stop_now()
+
+    def _done(self, attempt: Attempt, outcome: Outcome) -> None:
+        self._settler.settle(self._pipeline.conclude(attempt, outcome))
+        self._inbox.finished(outcome.seconds)
+
+    def _idle(self) -> None:
+        self._settler.hurry()
+        self._leaser.room.set()
+
+    def _hand_back(self) -> None:
+        """Once nothing more is leased: what has not started goes back to its place."""
+        for attempt in self._inbox.take_back():
+            self._settler.settle(Nack(lease=attempt.ticket, reason=UNSTARTED))
+        self._inbox.close()
+
+    def _die(self, error: BaseException) -> None:
+        self._death = self._death or error
+        self._leaser.stop()
