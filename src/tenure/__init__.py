@@ -1,15 +1,47 @@
 """Tenure holds jobs under lease: background jobs and schedules that are never lost."""
 
-from tenure.app import Tenure
-from tenure.backends.opening import register_backend
-from tenure.definition.builder import JobBuilder
-from tenure.definition.context import Context, current_context
-from tenure.definition.function import JobFunction
-from tenure.definition.job import Job
-from tenure.definition.options import JobOptions
-from tenure.definition.retry import Backoff, RetryPolicy
-from tenure.errors import Cancel, Postpone, Retry, TenureError
-from tenure.execution.outcome import Outcome
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tenure.app import Tenure
+    from tenure.backends.opening import register_backend
+    from tenure.definition.builder import JobBuilder
+    from tenure.definition.context import Context, current_context
+    from tenure.definition.function import JobFunction
+    from tenure.definition.job import Job
+    from tenure.definition.options import JobOptions
+    from tenure.definition.retry import Backoff, RetryPolicy
+    from tenure.errors import Cancel, Postpone, Retry, TenureError
+    from tenure.execution.outcome import Outcome
+else:
+    # Imported on first use: the command line answers --help in a third of the time. A type checker does not see
+    # __getattr__, so that it still refuses names that do not exist.
+    _HOMES = {
+        "Backoff": "tenure.definition.retry",
+        "Cancel": "tenure.errors",
+        "Context": "tenure.definition.context",
+        "Job": "tenure.definition.job",
+        "JobBuilder": "tenure.definition.builder",
+        "JobFunction": "tenure.definition.function",
+        "JobOptions": "tenure.definition.options",
+        "Outcome": "tenure.execution.outcome",
+        "Postpone": "tenure.errors",
+        "Retry": "tenure.errors",
+        "RetryPolicy": "tenure.definition.retry",
+        "Tenure": "tenure.app",
+        "TenureError": "tenure.errors",
+        "current_context": "tenure.definition.context",
+        "register_backend": "tenure.backends.opening",
+    }
+
+    def __getattr__(name):
+        from importlib import import_module
+
+        if name not in _HOMES:
+            raise AttributeError(f"module 'tenure' has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return value
+
 
 __version__ = "0.1.0"
 __all__ = [
@@ -30,3 +62,7 @@ __all__ = [
     "current_context",
     "register_backend",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,15 +1,18 @@
 """Tenure: the composition root; settings in, wired objects out. Nothing else knows every layer."""
 
 import importlib
+import logging
 import os
 import pkgutil
 import secrets
 import socket
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, cast, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -31,11 +34,14 @@ from tenure.definition.retry import Backoff, RetryPolicy
 from tenure.errors import PartialPut, SettingsError, TenureError
 from tenure.events import Enqueued, Listener, Listeners
 from tenure.execution.attempt import Attempt, Performer
+from tenure.execution.children.process import Child
+from tenure.execution.runners.children import ChildrenRunner
+from tenure.execution.runners.contract import Runner
 from tenure.execution.runners.inline import InlineRunner
 from tenure.metrics.memory import MemoryCollector, WorkerCounters
 from tenure.wire.envelope import Wire, due_at
 from tenure.wire.keyfile import load_or_create
-from tenure.wire.signing import Ring, new_key, parse_key
+from tenure.wire.signing import Key, Ring, new_key, parse_key
 from tenure.worker.hooks import QueueHooks
 from tenure.worker.janitor import Janitor
 from tenure.worker.lane import Lane
@@ -43,9 +49,13 @@ from tenure.worker.pipeline import Pipeline
 from tenure.worker.roles import Role
 from tenure.worker.worker import Worker
 
+logger = logging.getLogger(__name__)
+
+RunnerKind = Literal["inline", "process", "threads", "event_loop"]
 P = ParamSpec("P")
 R = TypeVar("R")
 DAY = 86_400.0
+_DEVELOPMENT_SECRET = b"a secret that is none: for development"
 CHUNK = 1000  # messages per put: larger transactions gained nothing and hold the write lock longer
 
 
@@ -63,8 +73,10 @@ class Tenure:
     Nothing is opened until it is used, so an app can be created at import time.
     """
 
-    def __init__(self, url: str | None = None, *, clock: Clock | None = None, **settings: Any) -> None:
-        """`settings` override files and environment; `clock` is for tests."""
+    def __init__(
+        self, url: str | None = None, *, retry: RetryPolicy | None = None, clock: Clock | None = None, **settings: Any
+    ) -> None:
+        """`settings` override files and environment; `retry` replaces their backoff; `clock` is for tests."""
         arguments = settings if url is None else {**settings, "url": url}
         self.settings = setting.load(arguments, os.environ)
         self.clock = clock or SystemClock()
@@ -73,8 +85,9 @@ class Tenure:
         self.listeners.add(WorkerCounters(self.metrics))
         self.registry = Registry(self.settings.allow)
         self.queues = Queues()
-        self.retry: RetryPolicy = _backoff(self.settings.backoff)
+        self.retry = retry or _backoff(self.settings.backoff)
         self._channels: dict[str, Channel] = {}
+        self._opening = threading.Lock()
         for alias, queue in self.settings.aliases.items():
             self.queues.alias(alias, queue)
 
@@ -85,16 +98,20 @@ class Tenure:
     def job(self, function: Callable[P, R], /) -> JobFunction[P, R]: ...
 
     @overload
-    def job(self, *, retry: RetryPolicy | None = None, **options: Unpack[JobOptions]) -> "Decorator": ...
+    def job(
+        self, function: None = None, /, *, retry: RetryPolicy | None = None, **options: Unpack[JobOptions]
+    ) -> "Decorator": ...
 
     def job(self, function: Any = None, /, *, retry: RetryPolicy | None = None, **options: Unpack[JobOptions]) -> Any:
         """Make a function a job: `@app.job` or `@app.job(queue="emails", max_retries=3)`; `name` is its key."""
-        decorator = Decorator(self, retry, cast("JobOptions", options))
+        decorator = Decorator(self, retry, options)
         return decorator if function is None else decorator(function)
 
     def register(self, key: str, cls: type, *, retry: RetryPolicy | None = None, **options: Unpack[JobOptions]) -> None:
         """Make a class with a `handle` method the handler for a key."""
-        self.registry.add(from_class(key, cls, {"max_retries": self.settings.max_retries, **options}, retry))
+        handler = from_class(key, cls, dict(options), retry)
+        handler.defaults.setdefault("max_retries", self.settings.max_retries)
+        self.registry.add(handler)
 
     def define(self, handler: str, payload: Any = None) -> JobBuilder:
         """Describe a job by its handler's key, in a chain of words."""
@@ -106,7 +123,8 @@ class Tenure:
         channel = self.channel(backend)
         message = self._message(job, channel.wire)
         channel.backend.put([message])
-        self._tell([message])
+        if self.listeners:
+            self.listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
         return message.id
 
     def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[str]:
@@ -131,8 +149,18 @@ class Tenure:
         burst: bool = False,
         most: int | None = None,
         weights: dict[str, float] | None = None,
+        runner: RunnerKind = "inline",
+        concurrency: int = 1,
+        location: str | None = None,
     ) -> Worker:
-        """A worker on these queues (or those of the settings) that runs jobs in the thread that calls `run`."""
+        """A worker on these queues, or on those of the settings.
+
+        `inline` runs jobs in the thread that calls `run`; the other runners use child processes,
+        which import the app from its `location`, such as "shop.jobs:app".
+        """
+        for queue in queues:
+            if not isinstance(queue, str):
+                self.queues.add(queue)
         names = tuple(dict.fromkeys(self.queues.resolve(queue) for queue in queues or self.settings.queues))
         lane = Lane(queues=names, weights=weights or {}, lease_seconds=self.settings.lease, burst=burst, most=most)
         channel = self.channel()
@@ -141,12 +169,11 @@ class Tenure:
             Janitor(channel.backend, self.clock, kept),
             QueueHooks(self.queues.classes(names), self.identity(), self.settings.refresh_interval),
         ]
-        runner = InlineRunner(self.clock)
         return Worker(
             channel.backend,
             lane,
             self._pipeline(channel.wire),
-            runner,
+            self._runner(runner, concurrency, location),
             self.listeners,
             self.clock,
             companions,
@@ -175,9 +202,10 @@ class Tenure:
     def channel(self, backend: str | None = None) -> Channel:
         """The opened backend of this name or URL, and its wire."""
         url = self.settings.url if backend is None else self.settings.backends.get(backend, backend)
-        if url not in self._channels:
-            self._channels[url] = self._open(url)
-        return self._channels[url]
+        with self._opening:
+            if url not in self._channels:
+                self._channels[url] = self._open(url)
+            return self._channels[url]
 
     def close(self) -> None:
         """Close what was opened; the app opens it again when it is used again."""
@@ -206,12 +234,28 @@ class Tenure:
             keys = [load_or_create(backend.key_path)]
         elif isinstance(backend, InProcess):
             keys = [new_key()]
+        elif self.settings.environment == "development":
+            logger.warning("no key is set: messages are signed with a key that everybody knows")
+            keys = [Key("development", _DEVELOPMENT_SECRET)]
         else:
             raise SettingsError(
                 "messages on a shared backend must be signed, and no key is set; make one with `tenure key new` "
                 "and put it into TENURE_KEYS (or TENURE_KEYS_FILE) of every producer and worker"
             )
         return Ring(keys, verify=self.settings.verify)
+
+    def _runner(self, kind: RunnerKind, concurrency: int, location: str | None) -> Runner:
+        if kind == "inline":
+            if concurrency > 1:
+                raise SettingsError("the inline runner runs one job at a time; choose another runner for concurrency")
+            return InlineRunner(self.clock)
+        if location is None:
+            raise SettingsError(
+                f'the {kind!r} runner needs to know where its children find the app: location="module:app"'
+            )
+        size, slots = (concurrency, 1) if kind == "process" else (1, concurrency)
+        command = [sys.executable, "-m", "tenure.cli.child", location, kind, str(os.getpid()), str(slots)]
+        return ChildrenRunner(lambda: Child(command, os.environ, slots), size, slots, self.clock)
 
     def _pipeline(self, wire: Wire) -> Pipeline:
         return Pipeline(
@@ -234,6 +278,8 @@ class Tenure:
             return pipeline.conclude(attempt, performer.perform(attempt))
 
     def _message(self, job: Job, wire: Wire) -> Message:
+        if (queue := self.queues.resolve(job.queue)) != job.queue:
+            job = job.replace(queue=queue)
         handler = self.registry.resolve(job.handler, job.queue)
         identifier = job.id or new_id()
         now = self.clock.now()
@@ -249,9 +295,13 @@ class Tenure:
         )
 
     def _tell(self, messages: list[Message]) -> None:
-        if self.listeners:
-            for message in messages:
-                self.listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
+        if not self.listeners:
+            return
+        kinds: dict[tuple[str, str], list[str]] = {}
+        for message in messages:
+            kinds.setdefault((message.queue, message.handler), []).append(message.id)
+        for (queue, handler), ids in kinds.items():
+            self.listeners.emit(Enqueued(queue, handler, tuple(ids)))
 
 
 class Decorator:

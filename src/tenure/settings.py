@@ -1,5 +1,6 @@
 """Settings: defaults < pyproject.toml or tenure.toml < TENURE_* environment < arguments; unknown keys are refused."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from msgspec import Struct
 from tenure.errors import SettingsError
 
 PREFIX = "TENURE_"
+_SECRET = frozenset({"keys", "url", "backends"})
 
 
 class Retention(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -21,8 +23,13 @@ class Retention(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     expired: float = 7.0
     dead: float = 30.0
 
+    def __post_init__(self) -> None:
+        for state in self.__struct_fields__:
+            if not getattr(self, state) >= 0:
+                raise ValueError(f"retention.{state} must be at least 0 days (0 keeps for ever)")
 
-class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, repr_omit_defaults=True):
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Every setting and its default; the reference page of the docs is made from these fields."""
 
     url: str = "sqlite:///tenure.db"
@@ -45,16 +52,23 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, re
     retention: Retention = Retention()
 
     def __post_init__(self) -> None:
-        if self.lease < 1:
+        if not self.queues:
+            raise ValueError("queues must name at least one queue")
+        if not self.lease >= 1:
             raise ValueError("lease must be at least 1 second")
+        if not self.refresh_interval > 0:
+            raise ValueError("refresh_interval must be more than 0 seconds")
+        if self.default_timeout is not None and not self.default_timeout > 0:
+            raise ValueError("default_timeout must be more than 0 seconds; leave it out for no limit")
         if self.max_bytes < 1024:
             raise ValueError("max_bytes must be at least 1024")
 
     def __repr__(self) -> str:
-        """Without the secrets: settings end up in logs."""
-        hidden = {"keys": "…", "url": "…", "backends": "…"}
-        shown = [f"{name}={hidden.get(name) or repr(getattr(self, name))}" for name in self.__struct_fields__]
-        return f"Settings({', '.join(shown)})"
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Without the secrets: settings end up in logs and on screens."""
+        return [(name, "…" if name in _SECRET else getattr(self, name)) for name in self.__struct_fields__]
 
 
 def load(
@@ -92,7 +106,7 @@ def _toml(path: Path) -> dict[str, Any]:
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     """TENURE_RETENTION__DONE=3 sets retention.done; TENURE_KEYS_FILE names a file that holds the value."""
     values: dict[str, Any] = {}
-    for variable, text in environment.items():
+    for variable, text in sorted(environment.items()):  # a table comes before its members, which then win
         if not variable.startswith(PREFIX):
             continue
         path = variable.removeprefix(PREFIX).lower().split("__")
@@ -102,6 +116,8 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         branch = values
         for name in path[:-1]:
             branch = branch.setdefault(name, {})
+            if not isinstance(branch, dict):
+                raise SettingsError(f"{variable} sets a member of {name!r}, which is set to a single value elsewhere")
         branch[path[-1]] = _parse(path, text, variable)
     return values
 
@@ -114,19 +130,28 @@ def _secret(variable: str, path: str) -> str:
 
 
 def _parse(path: list[str], text: str, variable: str) -> Any:
-    """Text as the type of the setting: lists are split at commas, tables are JSON."""
-    declared = get_type_hints(Settings).get(path[0])
+    """Text as the type of the setting: lists are split at commas and line ends, tables are JSON."""
+    declared = _declared(path)
     kind = get_origin(declared) or declared
-    if len(path) > 1 or declared is None:
-        return text
     if kind is tuple:
-        return [part.strip() for part in text.split(",") if part.strip()]
+        return [part.strip() for part in re.split(r"[,\n]", text) if part.strip()]
     if kind is dict or (isinstance(kind, type) and issubclass(kind, Struct)):
         try:
             return msgspec.json.decode(text)
         except msgspec.DecodeError as error:
             raise SettingsError(f"{variable} must be a JSON object: {error}") from error
     return None if not text and type(None) in get_args(declared) else text
+
+
+def _declared(path: list[str]) -> Any:
+    """The type of the setting at this path, None where there is none."""
+    declared: Any = Settings
+    for name in path:
+        if get_origin(declared) is dict:
+            declared = get_args(declared)[1]
+        else:
+            declared = get_type_hints(declared).get(name) if isinstance(declared, type) else None
+    return declared
 
 
 def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

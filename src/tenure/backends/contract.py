@@ -13,7 +13,7 @@ from msgspec import Struct
 from tenure.definition.failure import Failure
 
 Terminal = Literal["done", "cancelled", "expired"]
-Charge = Literal["attempt", "crash"]
+Charge = Literal["attempt", "crash", "suspect"]
 STATES = ("ready", "delayed", "parked", "leased", "done", "dead", "cancelled", "expired")
 
 
@@ -61,7 +61,10 @@ class Ack(Struct, frozen=True, kw_only=True):
 
 
 class Nack(Struct, frozen=True, kw_only=True):
-    """The job goes back to its place after `delay` seconds; `charge` says what is counted, if anything."""
+    """The job goes back to its place after `delay` seconds; `charge` says what is counted, if anything.
+
+    A charge of `suspect` counts nothing yet: the job is leased alone next, and if that lease expires, it crashed.
+    """
 
     lease: Lease
     delay: float = 0.0
@@ -94,7 +97,7 @@ class Backend(Protocol):
     """Where messages wait; see the conformance suite for what each verb promises."""
 
     def put(self, messages: Sequence[Message]) -> list[str]:
-        """Store messages; returns the ids that are new, since an id that is already live is stored once."""
+        """Store messages; returns the ids that are new: one that is known, even of an ended job, is stored once."""
         ...
 
     def lease(self, queues: Sequence[str], *, limit: int, seconds: float, wait: float = 0.0) -> list[Lease]:
@@ -189,7 +192,9 @@ class Maintained(Protocol):
 
 @runtime_checkable
 class Migratable(Protocol):
-    """Backends with a schema of their own."""
+    """Backends with a schema of their own; `steps_taken` names the steps since it was opened, opening included."""
+
+    steps_taken: list[str]
 
     def schema_version(self) -> tuple[int, int]:
         """The version that is stored and the one this release needs."""

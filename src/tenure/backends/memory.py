@@ -7,6 +7,7 @@ Order is strict: priority, then enqueue. Nothing survives the process, and no ot
 import heapq
 import secrets
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeVar
@@ -70,11 +71,13 @@ class MemoryBackend:
             return fresh
 
     def lease(self, queues: Sequence[str], *, limit: int, seconds: float, wait: float = 0.0) -> list[Lease]:
-        give_up = self._clock.monotonic() + wait
+        give_up = (
+            time.monotonic() + wait
+        )  # the host's time, because a wait is real even when a test's clock stands still
         with self._changed:
             while True:
                 leases = self._take(queues, limit, seconds)
-                left = give_up - self._clock.monotonic()
+                left = give_up - time.monotonic()
                 if leases or left <= 0:
                     return leases
                 self._changed.wait(min(left, self._until_due(queues)))
@@ -134,6 +137,13 @@ class MemoryBackend:
             entry = self._entries.get(id)
             return None if entry is None else _record(entry, self._owner)
 
+    def waiting(self) -> list[JobRecord]:
+        """Ready and delayed jobs, by queue and then in the order they would run once due; for tests."""
+        with self._changed:
+            entries = [entry for entry in self._entries.values() if entry.state in ("ready", "delayed")]
+            entries.sort(key=lambda entry: (entry.message.queue, entry.place))
+            return [_record(entry, self._owner) for entry in entries]
+
     def dead(
         self, *, queue: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[JobRecord]:
@@ -146,10 +156,11 @@ class MemoryBackend:
     def replay(self, ids: Sequence[str]) -> list[str]:
         with self._changed:
             now = self._clock.now()
-            entries = self._dead(ids)
+            entries = sorted(self._dead(ids), key=lambda entry: (entry.enqueued, entry.message.id))
             for entry in entries:
                 self._sequence += 1
                 entry.place = (-entry.message.priority, self._sequence)
+                entry.due = now
                 entry.attempts = entry.crashes = 0
                 entry.suspect, entry.ended, entry.finished = False, None, None
                 self._wait_until(entry, 0, now)
@@ -265,7 +276,7 @@ class MemoryBackend:
     def _return(self, entry: _Entry, verdict: Nack) -> None:
         now = self._clock.now()
         _charge(entry, verdict.charge, verdict.failure)
-        entry.suspect = False
+        entry.suspect = verdict.charge == "suspect"
         self._wait_until(entry, now + round(verdict.delay * MICROSECOND), now)
 
 
@@ -291,7 +302,7 @@ def _record(entry: _Entry, owner: str) -> JobRecord:
         enqueued_at=entry.enqueued,
         due_at=entry.expires if entry.state == "delayed" else entry.due,
         finished_at=entry.finished,
-        owner=owner if leased else None,
+        owner=owner if leased or ended else None,
         lease_until=entry.expires if leased else None,
         seconds=ended.seconds if isinstance(ended, Ack) else None,
         reason=ended.reason if ended else None,

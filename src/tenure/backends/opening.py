@@ -58,10 +58,11 @@ def _opener(scheme: str, url: str) -> Opener:
         return found
     known = sorted({*_BUILT_IN, *_registered, *entry_points(group=ENTRY_POINT_GROUP).names})
     raise UnknownBackend(
-        f"no backend for the URL {_without_secrets(url)!r}; use one of {', '.join(f'{name}://' for name in known)}"
+        f"no backend for the URL {without_secrets(url)!r}; use one of {', '.join(f'{name}://' for name in known)}"
     )
 
 
-def _without_secrets(url: str) -> str:
+def without_secrets(url: str) -> str:
+    """A URL that may be shown: without user, password and options."""
     parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

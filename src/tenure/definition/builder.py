@@ -69,11 +69,11 @@ class JobBuilder:
     def meta(self, **meta: Any) -> Self:
         return self.options(meta={**self._job.meta, **meta})
 
-    def environments(self, *names: str) -> Self:
-        return self.options(environments=names)
+    def environments(self, *names: str | Iterable[str]) -> Self:
+        return self.options(environments=_flat(names))
 
-    def depends_on(self, *names: str) -> Self:
-        return self.options(depends_on=names)
+    def depends_on(self, *names: str | Iterable[str]) -> Self:
+        return self.options(depends_on=_flat(names))
 
     def enabled(self, enabled: bool = True) -> Self:
         return self.options(enabled=enabled)
@@ -104,7 +104,7 @@ class JobBuilder:
         return self._set(minute=frequency.number(minute, 0, 59, "minute"), hour="*")
 
     def hourly_at(self, minute: int) -> Self:
-        return self._set(minute=frequency.number(minute, 0, 59, "minute"))
+        return self.hourly(minute)
 
     def every_hour(self, n: int = 1, minute: int = 0) -> Self:
         return self._set(minute=frequency.number(minute, 0, 59, "minute"), hour=frequency.step(n, 23, "hours"))
@@ -186,3 +186,8 @@ class JobBuilder:
         self._frequency = often
         self._job = self._job.replace(cron=str(often))
         return self
+
+
+def _flat(names: tuple[str | Iterable[str], ...]) -> tuple[str, ...]:
+    """Names given one by one, as lists, or both."""
+    return tuple(name for each in names for name in ((each,) if isinstance(each, str) else each))

@@ -9,6 +9,8 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d|w)")
 _WHOLE = re.compile(rf"\s*(?:{_PART.pattern}\s*)+")
 
+_CENTURY = 3_155_760_000
+
 Duration = float | int | timedelta | str
 
 
@@ -22,9 +24,14 @@ def to_seconds(value: Duration, what: str = "duration") -> float:
         raise InvalidJob(f'{what} must be seconds, a timedelta or text such as "10m", not {value!r}')
     else:
         seconds = float(value)
-    if not 0 <= seconds <= 3_155_760_000:  # a century: more is a slip, and would overflow stored microseconds
+    if not is_length(seconds):
         raise InvalidJob(f"{what} must lie between 0 and 100 years, got {value!r}")
     return seconds
+
+
+def is_length(seconds: object) -> bool:
+    """Whether this is a number of seconds that can be waited for: 0 to a century, as more is a slip."""
+    return isinstance(seconds, (int, float)) and 0 <= seconds <= _CENTURY
 
 
 def to_moment(value: datetime, what: str) -> datetime:

@@ -26,12 +26,17 @@ def from_exception(error: BaseException, at: int, attempt: int) -> Failure:
     trace = "".join(traceback.format_exception(error))
     return Failure(
         type=type(error).__qualname__,
-        message=_text(error)[:MAX_MESSAGE],
+        message=carriable(_text(error)[:MAX_MESSAGE]),
         at=at,
         attempt=attempt,
-        place=place,
-        trace=trace if len(trace) <= MAX_TRACE else f"… {trace[-MAX_TRACE:]}",
+        place=place and carriable(place),
+        trace=carriable(trace if len(trace) <= MAX_TRACE else f"… {trace[-MAX_TRACE:]}"),
     )
+
+
+def carriable(text: str) -> str:
+    """The text with what cannot be stored written out: lone surrogates, and NULs, at which databases cut."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def _text(error: BaseException) -> str:

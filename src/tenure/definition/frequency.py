@@ -88,4 +88,6 @@ def step(value: int, high: int, what: str) -> str:
 
 
 def span(first: int, last: int, high: int, what: str) -> str:
-    return f"{number(first, 0, high, what)}-{number(last, 0, high, what)}"
+    """A range; one that ends before it begins goes on past the end of the field, as in from 22 to 6 o'clock."""
+    begin, end = number(first, 0, high, what), number(last, 0, high, what)
+    return f"{begin}-{end}" if first <= last else f"{begin}-{high},0-{end}"

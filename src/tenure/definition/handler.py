@@ -10,12 +10,12 @@ from typing import Any, Protocol, get_type_hints
 import msgspec
 
 from tenure.definition.context import Context
-from tenure.definition.options import check_key, normalise
+from tenure.definition.options import JobOptions, check_key, normalise
 from tenure.definition.payload import Shape
 from tenure.definition.retry import RetryPolicy
 from tenure.errors import InvalidHandler, InvalidPayload
 
-_IMMUTABLE = (str, int, float, bool, bytes, type(None))
+_CONTAINERS = (list, dict, set, bytearray)
 
 
 class HandlerClass(Protocol):
@@ -52,7 +52,7 @@ def from_function(
     arguments = _arguments_type(key, function, parameters)
     return Handler(
         key=key,
-        shape=Shape(arguments, rebuild=lambda payload: arguments(**payload)),
+        shape=_shape(function, arguments, rebuild=lambda payload: arguments(**payload)),
         call=_spread(function, parameters, wants_context),
         is_async=inspect.iscoroutinefunction(function),
         defaults=normalise(options),
@@ -71,10 +71,10 @@ def from_class(key: str, cls: type, options: dict[str, Any], retry: RetryPolicy 
     if len(parameters) > 1:
         raise InvalidHandler(f"{cls.__qualname__}.handle takes at most a Context and one payload, not {parameters}")
     declared = _hints(method).get(parameters[0].name, Any) if parameters else Any
-    own = {name: getattr(cls, name) for name in ("queue", "max_retries", "timeout", "priority") if hasattr(cls, name)}
+    own = {name: getattr(cls, name) for name in JobOptions.__annotations__.keys() - {"name"} if hasattr(cls, name)}
     return Handler(
         key=key,
-        shape=Shape(declared),
+        shape=_shape(method, declared),
         call=_method_call(method, bool(parameters), wants_context),
         is_async=inspect.iscoroutinefunction(method),
         make=cls,
@@ -93,7 +93,7 @@ def _parameters(function: Callable[..., Any], skip: int = 0) -> tuple[list[inspe
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise InvalidHandler(
-                f"handler {function.__qualname__!r} takes {parameter}; name each argument, so that it can be checked"
+                f"handler {_name(function)!r} takes {parameter}; name each argument, so that it can be checked"
             )
     return parameters, wants_context
 
@@ -101,11 +101,24 @@ def _parameters(function: Callable[..., Any], skip: int = 0) -> tuple[list[inspe
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function, include_extras=True)
-    except NameError as error:
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
         raise InvalidHandler(
-            f"the annotations of handler {function.__qualname__!r} cannot be resolved: {error}; "
+            f"the annotations of handler {_name(function)!r} cannot be resolved: {error}; "
             "define the types at module level"
         ) from error
+
+
+def _shape(function: Callable[..., Any], declared: Any, rebuild: Callable[[Any], Any] | None = None) -> Shape:
+    try:
+        return Shape(declared, rebuild)
+    except TypeError as error:
+        raise InvalidHandler(
+            f"handler {_name(function)!r} declares a type that cannot be read from JSON: {error}"
+        ) from error
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", repr(function))
 
 
 def _arguments_type(key: str, function: Callable[..., Any], parameters: list[inspect.Parameter]) -> type:
@@ -115,13 +128,14 @@ def _arguments_type(key: str, function: Callable[..., Any], parameters: list[ins
         declared = hints.get(parameter.name, Any)
         if parameter.default is parameter.empty:
             fields.append((parameter.name, declared))
-        elif isinstance(parameter.default, _IMMUTABLE):
-            fields.append((parameter.name, declared, parameter.default))
         else:
-            fields.append(
-                (parameter.name, declared, msgspec.field(default_factory=partial(copy.copy, parameter.default)))
-            )
+            fields.append((parameter.name, declared, msgspec.field(default_factory=_default(parameter.default))))
     return msgspec.defstruct(key, fields, forbid_unknown_fields=True, kw_only=True)
+
+
+def _default(value: Any) -> Callable[[], Any]:
+    """A fresh copy of a container for each attempt; anything else is given as it is, so that `is` still works."""
+    return partial(copy.copy, value) if isinstance(value, _CONTAINERS) else lambda: value
 
 
 def _spread(

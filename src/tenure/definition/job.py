@@ -5,6 +5,7 @@ from typing import Any, Unpack
 
 from msgspec import Struct, structs
 
+from tenure.definition.duration import is_length, to_moment
 from tenure.definition.options import JobFields, check_key, check_queue, normalise
 from tenure.definition.retry import Backoff
 from tenure.errors import InvalidJob
@@ -12,6 +13,14 @@ from tenure.errors import InvalidJob
 DEFAULT_QUEUE = "default"
 DEFAULT_PRIORITY = 5
 DEFAULT_MAX_CRASHES = 3
+_KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
+    ("name", (str, type(None)), "text or None"),
+    ("idempotency_key", (str, type(None)), "text or None"),
+    ("id", (str, type(None)), "text or None"),
+    ("single_instance", (bool,), "True or False"),
+    ("backoff", (Backoff, type(None)), "a Backoff or None"),
+    ("meta", (dict,), "a dict"),
+)
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -46,16 +55,31 @@ class Job(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_key(self.handler)
         check_queue(self.queue)
+        self._check_numbers()
+        self._check_times()
+        for name, kinds, words in _KINDS:
+            if not isinstance(getattr(self, name), kinds):
+                raise InvalidJob(f"{name} must be {words}, got {getattr(self, name)!r}")
+
+    def _check_numbers(self) -> None:
         if type(self.priority) is not int or not 0 <= self.priority <= 9:
             raise InvalidJob(f"priority must be a whole number from 0 to 9 (higher runs sooner), got {self.priority!r}")
         if type(self.max_retries) is not int or self.max_retries < 0:
             raise InvalidJob(f"max_retries must be a whole number of at least 0, got {self.max_retries!r}")
         if type(self.max_crashes) is not int or self.max_crashes < 0:
             raise InvalidJob(f"max_crashes must be a whole number of at least 0, got {self.max_crashes!r}")
-        if self.timeout is not None and not self.timeout > 0:
+
+    def _check_times(self) -> None:
+        if self.timeout is not None and not (is_length(self.timeout) and self.timeout > 0):
             raise InvalidJob(f"timeout must be more than 0 seconds, or None for no limit, got {self.timeout!r}")
+        if not is_length(self.delay):
+            raise InvalidJob(f"delay must be seconds of at least 0, got {self.delay!r}; replace() reads other forms")
         if self.delay and self.at is not None:
             raise InvalidJob("a job takes either delay or at, not both")
+        if self.at is not None:
+            to_moment(self.at, "at")
+        if self.expires_at is not None:
+            to_moment(self.expires_at, "expires_at")
 
     def replace(self, **fields: Unpack[JobFields]) -> "Job":
         """A copy with some fields changed; setting one of `delay` and `at` clears the other."""

@@ -75,10 +75,9 @@ def _priority(name: str) -> int:
         raise InvalidJob(f"priority {name!r} is unknown; use 0 … 9 or one of {', '.join(PRIORITIES)}") from None
 
 
-@lru_cache(maxsize=4096)
 def check_queue(queue: str) -> str:
     """The name itself, if it can name a queue on every backend."""
-    if not isinstance(queue, str) or not _QUEUE.fullmatch(queue):
+    if not isinstance(queue, str) or not _matches(_QUEUE, queue):
         raise InvalidJob(
             f"{queue!r} cannot name a queue; use 1 to 100 letters, digits, '.', '_' or '-', "
             "starting with a letter or digit"
@@ -86,9 +85,13 @@ def check_queue(queue: str) -> str:
     return queue
 
 
-@lru_cache(maxsize=4096)
 def check_key(key: str) -> str:
     """The name itself, if it can name a handler."""
-    if not isinstance(key, str) or not _KEY.fullmatch(key):
+    if not isinstance(key, str) or not _matches(_KEY, key):
         raise InvalidJob(f"{key!r} cannot name a handler; use 1 to 200 letters, digits, '_', '.', ':', '/' or '-'")
     return key
+
+
+@lru_cache(maxsize=4096)
+def _matches(grammar: re.Pattern[str], name: str) -> bool:
+    return grammar.fullmatch(name) is not None

@@ -11,7 +11,7 @@ from tenure.errors import InvalidJob
 class QueueClass(Protocol):
     """A class or instance with a `name`; `aliases`, `setup(worker)` and `refresh(worker)` are optional.
 
-    `setup` runs once before the first lease and `refresh` between leases, at most once per refresh interval.
+    `setup` runs once when a worker starts and `refresh` every refresh interval, in a thread beside the jobs.
     Both are given the worker's id; what they raise is logged and does not stop the worker.
     """
 
@@ -41,7 +41,7 @@ class Queues:
             return check_queue(queue.name)
         if queue in self._classes:
             return queue
-        return self._aliases.get(queue.lower(), check_queue(queue))
+        return self._aliases.get(queue.lower()) or check_queue(queue)
 
     def classes(self, names: Iterable[str]) -> list[QueueClass]:
         """The registered classes among these queue names, each once."""

@@ -5,6 +5,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from tenure.definition.duration import is_length
 from tenure.errors import InvalidJob
 
 Strategy = Literal["none", "fixed", "exponential"]
@@ -33,8 +34,10 @@ class Backoff(Struct, frozen=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if self.strategy not in ("none", "fixed", "exponential"):
             raise InvalidJob(f"backoff strategy must be 'none', 'fixed' or 'exponential', got {self.strategy!r}")
-        if self.base < 0 or self.cap < 0 or self.multiplier < 1 or not 0 <= self.jitter <= 1:
-            raise InvalidJob(f"backoff needs base and cap ≥ 0, multiplier ≥ 1 and jitter within 0 … 1, got {self!r}")
+        if not (is_length(self.base) and is_length(self.cap) and self.multiplier >= 1 and 0 <= self.jitter <= 1):
+            raise InvalidJob(
+                f"backoff needs base and cap within 0 … 100 years, multiplier ≥ 1 and jitter within 0 … 1, got {self!r}"
+            )
 
     def delay(self, retry: int) -> float:
         return spread(self, retry, random.random())  # noqa: S311 - jitter, not a secret
@@ -47,7 +50,7 @@ def spread(backoff: Backoff, retry: int, chance: float) -> float:
     if backoff.strategy == "fixed":
         return backoff.base
     try:
-        nominal = min(backoff.base * backoff.multiplier ** (retry - 1), backoff.cap)
+        nominal = min(backoff.base * float(backoff.multiplier) ** (retry - 1), backoff.cap)
     except OverflowError:
         nominal = backoff.cap
     return min(backoff.cap, nominal * (1 + backoff.jitter * (2 * chance - 1)))

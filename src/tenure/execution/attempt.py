@@ -4,20 +4,21 @@ import asyncio
 import logging
 import time
 from contextlib import ExitStack
+from contextvars import copy_context
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
 from msgspec import UNSET, Struct
 
 from tenure.clock import MICROSECOND, Clock, to_microseconds
 from tenure.definition import context
 from tenure.definition.context import Context
-from tenure.definition.failure import Failure, from_exception
+from tenure.definition.duration import Duration, to_moment, to_seconds
+from tenure.definition.failure import Failure, carriable, from_exception
 from tenure.definition.handler import Handler
-from tenure.errors import Cancel, DeadlineExceeded, InvalidJob, Postpone, Retry, StopNow
+from tenure.errors import Cancel, DeadlineExceeded, Interrupt, InvalidJob, Postpone, Retry, StopNow
 from tenure.execution.capture import Capture
-from tenure.execution.deadline import Deadline
+from tenure.execution.deadline import AlarmDeadline, Deadline
 from tenure.execution.outcome import Kind, Outcome, normalise
 from tenure.wire.envelope import Envelope
 
@@ -41,15 +42,18 @@ class Attempt(Struct, frozen=True):
 class Performer:
     """Runs attempts one after the other in the thread that entered it."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, deadline: Deadline | None = None, capture: Capture | None = None) -> None:
+        """Without a deadline of its own it uses SIGALRM, in the main thread; a capture that is given is in place."""
         self._clock = clock
-        self._capture = Capture()
+        self._capture = capture or Capture()
+        self._shared = capture is not None
         self._loop: asyncio.Runner | None = None
         self._stack = ExitStack()
-        self.deadline = Deadline()
+        self.deadline = deadline or AlarmDeadline()
 
     def __enter__(self) -> "Performer":
-        self._stack.enter_context(self._capture.installed())
+        if not self._shared:
+            self._stack.enter_context(self._capture.installed())
         self._stack.enter_context(self.deadline.installed())
         self._stack.callback(self._close_loop)
         return self
@@ -61,14 +65,16 @@ class Performer:
         started, begun = self._clock.now(), time.perf_counter()
         try:
             value = attempt.handler.shape.unpack(attempt.envelope.payload)
-        except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
-            return _outcome("unfit", started, begun, failure=from_exception(error, started, attempt.number))
-        subject = _context(attempt, value)
+        except Exception as error:  # declared types run code of their own while they are built
+            return outcome_of("unfit", started, begun, failure=from_exception(error, started, attempt.number))
+        subject = to_context(attempt, value)
         token = context.enter(subject)
         try:
             if attempt.handler.make is None:
                 return self._run(attempt, subject, value, started, begun)
             return self._run_with_hooks(attempt, subject, value, started, begun)
+        except Interrupt as late:  # it came between the handler's end and the disarming
+            return failed(late, started, begun, attempt, self._clock.now())
         finally:
             context.leave(token)
 
@@ -78,13 +84,13 @@ class Performer:
         instance = None
         try:
             instance = attempt.handler.make()
-            _hook(instance, "before_run", subject)
+            call_hook(instance, "before_run", subject)
         except Exception as error:
-            outcome = _failed(error, started, begun, attempt, self._clock.now())
+            outcome = failed(error, started, begun, attempt, self._clock.now())
         else:
             outcome = self._run(attempt, subject, value, started, begun, instance)
         try:
-            _hook(instance, "after_run", subject, outcome)
+            call_hook(instance, "after_run", subject, outcome)
         except Exception:
             logger.exception("after_run of handler %r failed; the outcome stands", attempt.handler.key)
         return outcome
@@ -104,7 +110,7 @@ class Performer:
         except (Exception, DeadlineExceeded, StopNow, asyncio.CancelledError, SystemExit) as error:
             self.deadline.disarm(limit)
             self._capture.take()
-            return _failed(error, started, begun, attempt, self._clock.now())
+            return failed(error, started, begun, attempt, self._clock.now())
         return Outcome(
             kind="succeeded",
             started=started,
@@ -117,7 +123,7 @@ class Performer:
             self._loop = asyncio.Runner()
         self.deadline.arm(limit + _COROUTINE_GRACE if limit else None)
         try:
-            return self._loop.run(_within(coroutine, limit))
+            return self._loop.run(within(coroutine, limit), context=copy_context())
         except (DeadlineExceeded, StopNow):
             self._close_loop()  # interrupted at an unknown point: its state cannot be trusted
             raise
@@ -128,7 +134,7 @@ class Performer:
             self._loop = None
 
 
-async def _within(coroutine: Any, limit: float | None) -> Any:
+async def within(coroutine: Any, limit: float | None) -> Any:
     try:
         async with asyncio.timeout(limit) as deadline:
             return await coroutine
@@ -138,7 +144,8 @@ async def _within(coroutine: Any, limit: float | None) -> Any:
         raise
 
 
-def _context(attempt: Attempt, value: Any) -> Context:
+def to_context(attempt: Attempt, value: Any) -> Context:
+    """What the handler is told about the job."""
     envelope = attempt.envelope
     return Context(
         id=envelope.identifier,
@@ -155,13 +162,15 @@ def _context(attempt: Attempt, value: Any) -> Context:
     )
 
 
-def _hook(instance: Any, name: str, *arguments: Any) -> None:
+def call_hook(instance: Any, name: str, *arguments: Any) -> None:
+    """Call an optional method of a handler."""
     hook = getattr(instance, name, None)
     if hook is not None:
         hook(*arguments)
 
 
-def _failed(error: BaseException, started: int, begun: float, attempt: Attempt, now: int) -> Outcome:
+def failed(error: BaseException, started: int, begun: float, attempt: Attempt, now: int) -> Outcome:
+    """The outcome of an attempt that raised: what it asked for, or what went wrong."""
     failure = from_exception(error, now, attempt.number)
     if isinstance(error, DeadlineExceeded):
         late = Failure(
@@ -172,31 +181,32 @@ def _failed(error: BaseException, started: int, begun: float, attempt: Attempt, 
             place=failure.place,
             trace=failure.trace,
         )
-        return _outcome("timed_out", started, begun, failure=late)
+        return outcome_of("timed_out", started, begun, failure=late)
     if isinstance(error, StopNow):
-        return _outcome("interrupted", started, begun, reason="interrupted")
-    if isinstance(error, Retry):
-        return _outcome("retry", started, begun, failure=failure, delay=error.delay)
+        return outcome_of("interrupted", started, begun, reason="interrupted")
     if isinstance(error, Cancel):
-        return _outcome("cancelled", started, begun, reason=str(error))
-    if isinstance(error, Postpone):
-        try:
-            return _outcome("postponed", started, begun, delay=seconds_until(error.until, now), reason=str(error))
-        except InvalidJob as bad:
-            return _outcome("failed", started, begun, failure=from_exception(bad, now, attempt.number))
-    return _outcome("failed", started, begun, failure=failure)
+        return outcome_of("cancelled", started, begun, reason=carriable(str(error)))
+    try:
+        if isinstance(error, Retry):
+            delay = None if error.delay is None else seconds_until(error.delay, now, "the delay of Retry")
+            return outcome_of("retry", started, begun, failure=failure, delay=delay)
+        if isinstance(error, Postpone):
+            delay = seconds_until(error.until, now, "the time of Postpone")
+            return outcome_of("postponed", started, begun, delay=delay, reason=carriable(str(error)))
+    except InvalidJob as bad:
+        return outcome_of("failed", started, begun, failure=from_exception(bad, now, attempt.number))
+    return outcome_of("failed", started, begun, failure=failure)
 
 
-def seconds_until(until: float | timedelta | datetime, now: int) -> float:
-    """How long a handler wants to wait, from what it said."""
-    if isinstance(until, timedelta):
-        return max(0.0, until.total_seconds())
+def seconds_until(until: Duration | datetime, now: int, what: str) -> float:
+    """How long a handler wants to wait, from what it said; what is past is at once."""
     if isinstance(until, datetime):
-        if until.tzinfo is None:
-            raise InvalidJob(f"Postpone needs a datetime with a time zone, got {until!r}")
-        return max(0.0, (to_microseconds(until) - now) / MICROSECOND)
-    return max(0.0, float(until))
+        return max(0.0, (to_microseconds(to_moment(until, what)) - now) / MICROSECOND)
+    if isinstance(until, timedelta):
+        until = until.total_seconds()
+    return 0.0 if isinstance(until, (int, float)) and until < 0 else to_seconds(until, what)
 
 
-def _outcome(kind: Kind, started: int, begun: float, **facts: Any) -> Outcome:
+def outcome_of(kind: Kind, started: int, begun: float, **facts: Any) -> Outcome:
+    """An outcome whose attempt ends now."""
     return Outcome(kind=kind, started=started, seconds=time.perf_counter() - begun, **facts)

@@ -1,22 +1,40 @@
-"""Deadline: stops Python code in the main thread when its time is up, by SIGALRM.
+"""Deadlines: raise inside a running handler when its time is up; soft, because code in C does not hear it.
 
-It cannot stop one long call into C; it fires again every second, for handlers that swallow it once.
-Outside the main thread, and where there is no SIGALRM, deadlines cannot be enforced.
+In the main thread a signal does it, in other threads an exception that the interpreter delivers.
+Both fire again every second, for handlers that swallow the first.
 """
 
+import ctypes
 import signal
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
+from typing import Protocol
 
 from tenure.errors import DeadlineExceeded, Interrupt, StopNow
 
 _AGAIN = 1.0
+_LOOK = 0.02
 
 
-class Deadline:
-    """Installed once around a runner's life, armed around each attempt that has a timeout."""
+class Deadline(Protocol):
+    """Installed once around a runner's life, armed around each attempt."""
+
+    def installed(self) -> AbstractContextManager[None]: ...
+
+    def arm(self, seconds: float | None) -> None: ...
+
+    def disarm(self, seconds: float | None) -> None: ...
+
+    def stop_now(self) -> None:
+        """Interrupt the attempt that is running, if any."""
+        ...
+
+
+class AlarmDeadline:
+    """By SIGALRM, in the main thread; elsewhere, and where there is no such signal, nothing is enforced."""
 
     def __init__(self) -> None:
         self._running = False
@@ -47,7 +65,7 @@ class Deadline:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def stop_now(self) -> None:
-        """From a signal handler in the main thread: interrupt the attempt that is running, if any."""
+        """For signal handlers: it raises here, in the main thread."""
         self._interrupt(StopNow("the worker was told to stop at once"))
 
     def _fire(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature of a signal handler
@@ -56,3 +74,69 @@ class Deadline:
     def _interrupt(self, interrupt: Interrupt) -> None:
         if self._running:  # an alarm that comes after the handler returned must not spoil its success
             raise interrupt
+
+
+class ThreadDeadline:
+    """By an asynchronous exception, in the thread that entered; a `Watchdog` looks at the time."""
+
+    def __init__(self, watchdog: "Watchdog") -> None:
+        self._watchdog = watchdog
+        self._thread = 0
+        self._lock = threading.Lock()
+        self._expires: float | None = None
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        self._thread = threading.get_ident()
+        self._watchdog.watch(self)
+        try:
+            yield
+        finally:
+            self._watchdog.forget(self)
+
+    def arm(self, seconds: float | None) -> None:
+        if seconds:
+            with self._lock:
+                self._expires = time.monotonic() + seconds
+
+    def disarm(self, seconds: float | None) -> None:
+        if seconds:
+            with self._lock:
+                self._expires = None
+                _raise_in(self._thread, None)  # one that is under way but not delivered must not hit the next job
+
+    def stop_now(self) -> None:
+        """The parent kills the process instead."""
+
+    def check(self, now: float) -> None:
+        """Called by the watchdog: fire when it is time, and again a second later."""
+        with self._lock:
+            if self._expires is not None and now >= self._expires:
+                self._expires = now + _AGAIN
+                _raise_in(self._thread, DeadlineExceeded)
+
+
+class Watchdog:
+    """One thread that looks at the deadlines of all the others."""
+
+    def __init__(self) -> None:
+        self._deadlines: set[ThreadDeadline] = set()
+        threading.Thread(target=self._run, name="tenure-watchdog", daemon=True).start()
+
+    def watch(self, deadline: ThreadDeadline) -> None:
+        self._deadlines = self._deadlines | {deadline}
+
+    def forget(self, deadline: ThreadDeadline) -> None:
+        self._deadlines = self._deadlines - {deadline}
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(_LOOK)
+            now = time.monotonic()
+            for deadline in self._deadlines:
+                deadline.check(now)
+
+
+def _raise_in(thread: int, interrupt: type[Interrupt] | None) -> None:
+    raised = ctypes.py_object(interrupt) if interrupt else None
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)

@@ -5,14 +5,29 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from tenure.definition.failure import Failure
+from tenure.definition.failure import Failure, carriable
 
-Kind = Literal["succeeded", "failed", "timed_out", "retry", "postponed", "cancelled", "interrupted", "unfit"]
+Kind = Literal[
+    "succeeded",
+    "failed",
+    "timed_out",
+    "retry",
+    "postponed",
+    "cancelled",
+    "unfit",
+    "interrupted",
+    "crashed",
+    "suspect",
+    "neighbour",
+    "lost",
+]
 MAX_OUTPUT = 64 * 1024
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """`unfit` says that the payload did not fit the handler, so it was never called.
+    """`unfit`: the payload did not fit the handler, so it was never called.
+    `interrupted`: the worker stopped it; `neighbour`: another job of its process had to be killed.
+    `crashed`: its process died while it ran alone; `suspect`: while several ran; `lost`: its lease had passed on.
 
     `delay` is what the handler asked for, if it did; `started` is UTC microseconds.
     """
@@ -53,4 +68,4 @@ def _plain(value: Any) -> Any:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MAX_OUTPUT else f"{text[:MAX_OUTPUT]}… ({len(text)} characters in all)"
+    return carriable(text if len(text) <= MAX_OUTPUT else f"{text[:MAX_OUTPUT]}… ({len(text)} characters in all)")

@@ -7,11 +7,12 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from tenure.clock import to_datetime, to_microseconds
+from tenure.definition.fidelity import find_fault
 from tenure.definition.job import DEFAULT_MAX_CRASHES, Job
 from tenure.definition.retry import Backoff
 from tenure.errors import BadSignature, InvalidJob, InvalidPayload, Malformed
 from tenure.wire.limits import MAX_BYTES, check_depth, have_distinct_members, refuse_repeated_members
-from tenure.wire.signing import Ring
+from tenure.wire.signing import SEAL_SIZE, Ring
 
 
 class Envelope(Struct, frozen=True, rename="camel"):
@@ -51,7 +52,13 @@ class Wire:
 
     def seal(self, job: Job, payload: bytes, identifier: str, now: int) -> bytes:
         """The bytes of a message; they never change again, whatever happens to the job."""
-        sealed = self._ring.seal(_encoder.encode(_envelope(job, payload, self._ring.kid, identifier, now)))
+        if job.meta and (fault := find_fault(job.meta, "meta")):
+            raise InvalidJob(f"{fault[0]} of job {job.handler!r} is {fault[1]!r:.80}; {fault[2]}")
+        try:
+            unsealed = _encoder.encode(_envelope(job, payload, self._ring.kid, identifier, now))
+        except UnicodeEncodeError as error:
+            raise InvalidJob(f"job {job.handler!r} has text that UTF-8 cannot carry: {error}") from error
+        sealed = self._ring.seal(unsealed)
         if len(sealed) > self._max_bytes:
             raise InvalidPayload(
                 f"job {job.handler!r} makes a message of {len(sealed)} bytes, above the limit of {self._max_bytes}; "
@@ -81,9 +88,15 @@ class Wire:
         return envelope
 
 
+def peek(sealed: bytes) -> Envelope:
+    """The envelope in bytes that somebody we trust has opened already."""
+    return _decoder.decode(sealed)
+
+
 def is_canonical(envelope: Envelope, sealed: bytes) -> bool:
-    """Whether our encoder would write this envelope in just these bytes."""
-    return sealed.startswith(_encoder.encode(envelope)[:-1])
+    """Whether our encoder would write this envelope in just these bytes, with nothing between it and the seal."""
+    unsealed = _encoder.encode(envelope)[:-1]
+    return len(unsealed) + SEAL_SIZE == len(sealed) and sealed.startswith(unsealed)
 
 
 def _envelope(job: Job, payload: bytes, kid: str, identifier: str, now: int) -> Envelope:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from typing import Any
 
 from tenure.errors import Malformed
@@ -9,9 +10,9 @@ from tenure.errors import Malformed
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 64
 
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # an unclosed one runs to the end, so no byte is read twice
 _BRACKET = re.compile(rb"[\[\]{}]")
-_MEMBER = re.compile(rb'"([^"\\]*)"\s*:')
+_TEXT = re.compile(rb'"([^"]*)"(\s*:)?')
 
 
 def check_depth(body: bytes) -> None:
@@ -27,14 +28,16 @@ def check_depth(body: bytes) -> None:
 
 def have_distinct_members(json_value: bytes) -> bool:
     """Whether no two members anywhere share a name; a cheap yes, while a no may need the exact answer."""
-    names = _MEMBER.findall(json_value)
-    return len(names) == len(set(names)) and b"\\" not in json_value
+    if b"\\" in json_value:
+        return False
+    names = [text for text, colon in _TEXT.findall(json_value) if colon]
+    return len(names) == len(set(names))
 
 
 def refuse_repeated_members(body: bytes) -> None:
     """Refuse an object that names a member twice, because readers disagree on which one counts."""
     try:
-        json.loads(body, object_pairs_hook=_unique)
+        json.loads(body, object_pairs_hook=_unique, parse_int=str, parse_float=str)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"the message is not JSON: {error}") from error
 
@@ -42,6 +45,7 @@ def refuse_repeated_members(body: bytes) -> None:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise Malformed(f"the member {next(name for name in names if names.count(name) > 1)!r} occurs twice")
+        repeated = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise Malformed(f"the member {repeated!r} occurs twice")
+
     return members

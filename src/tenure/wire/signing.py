@@ -5,7 +5,6 @@ The seal has a fixed length at the very end, so verification needs no parsing an
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 import re
@@ -18,7 +17,7 @@ _DOMAIN = b"tenure.envelope.v1\x00"
 _HEAD = b'{"v":1,"kid":"'
 _MARK = b',"_sig":"'
 _END = b'"}'
-_SEAL_SIZE = len(_MARK) + 64 + len(_END)
+SEAL_SIZE = len(_MARK) + 64 + len(_END)
 _KID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _BLOCK = 64
 
@@ -27,8 +26,7 @@ class Key:
     """A named secret of 32 bytes or more; written as `kid:base64url`."""
 
     def __init__(self, kid: str, secret: bytes) -> None:
-        if not _KID.fullmatch(kid):
-            raise SettingsError(f"{kid!r} cannot name a key; use 1 to 40 letters, digits, '_' or '-'")
+        _check_kid(kid)
         if len(secret) < 32 or len(set(secret)) < 8:
             raise SettingsError(f"key {kid!r} is too weak: it needs at least 32 random bytes")
         self.kid = kid
@@ -63,18 +61,30 @@ def parse_key(text: str) -> Key:
     kid, separator, encoded = text.strip().partition(":")
     if not separator:
         raise SettingsError("a key is written as kid:base64url; this one has no ':'")
+    _check_kid(kid)
     try:
         secret = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
-    except binascii.Error:
+    except ValueError:
         raise SettingsError(f"the secret of key {kid!r} is not base64url") from None
     return Key(kid, secret)
+
+
+def _check_kid(kid: str) -> None:
+    """Refuse a bad id without showing it: in a key written back to front it is the secret."""
+    if not _KID.fullmatch(kid):
+        raise SettingsError(
+            f"a text of {len(kid)} characters was given as the id of a key; use 1 to 40 letters, digits, '_' or '-'"
+        )
 
 
 class Ring:
     """An ordered ring of keys: the first signs, all verify."""
 
     def __init__(self, keys: Iterable[Key], *, verify: bool = True) -> None:
-        self._keys = {key.kid.encode(): key for key in keys}
+        self._keys: dict[bytes, Key] = {}
+        for key in keys:
+            if self._keys.setdefault(key.kid.encode(), key) is not key:
+                raise SettingsError(f"two keys of the ring are called {key.kid!r}; give each an id of its own")
         if not self._keys:
             raise SettingsError("the key ring is empty; make a key and put it into the setting 'keys'")
         self._signer = next(iter(self._keys.values()))
@@ -94,7 +104,7 @@ class Ring:
         """Raise unless the bytes were sealed by a key of this ring; the cost is one pass over them."""
         if not sealed.startswith(_HEAD):
             _refuse_head(sealed)
-        if sealed[-_SEAL_SIZE:-66] != _MARK or not sealed.endswith(_END):
+        if sealed[-SEAL_SIZE:-66] != _MARK or not sealed.endswith(_END):
             raise BadSignature("the message does not end in a signature")
         if not self._verify:
             return
@@ -104,7 +114,7 @@ class Ring:
             raise UnknownKey(
                 f"the message was sealed with key {kid[:40].decode('utf-8', 'replace')!r}, which we do not hold"
             )
-        if not hmac.compare_digest(key.mac(sealed[:-_SEAL_SIZE]), sealed[-66:-2]):
+        if not hmac.compare_digest(key.mac(sealed[:-SEAL_SIZE]), sealed[-66:-2]):
             raise BadSignature(f"the signature made with key {key.kid!r} does not match the message")
 
 
@@ -112,6 +122,6 @@ def _refuse_head(sealed: bytes) -> None:
     version = re.match(rb'\{"v":(\d{1,9}),', sealed)
     if version is not None and version[1] != b"1":
         raise UnsupportedVersion(
-            f"envelope version {int(version[1])} is newer than this release reads; upgrade the worker"
+            f"envelope version {int(version[1])} is not one this release reads; upgrade the worker"
         )
     raise Malformed('the message does not begin with {"v":1,"kid":…')

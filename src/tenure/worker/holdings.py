@@ -1,29 +1,48 @@
-"""Holdings: the leases this worker holds, from grant to settlement, and when each must be renewed."""
+"""Holdings: the leases this worker holds, from grant to settlement, and when each must be renewed or let go."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from tenure.backends.contract import Lease
+
+_MARGIN = 3.0  # seconds before a lease expires by which its job must have stopped, if it could not be renewed
+
+
+class Holding(NamedTuple):
+    lease: Lease
+    renew_at: float
+    let_go_at: float
 
 
 class Holdings:
     """One table shared by the roles; each call is a few atomic dictionary operations."""
 
     def __init__(self) -> None:
-        self._renew_at: dict[tuple[str, int], tuple[float, Lease]] = {}
+        self._held: dict[tuple[str, int], Holding] = {}
+        self._suspects: set[tuple[str, int]] = set()
 
     def __len__(self) -> int:
-        return len(self._renew_at)
+        return len(self._held)
 
-    def hold(self, leases: Iterable[Lease], renew_at: float) -> None:
-        self._renew_at.update({(lease.id, lease.fence): (renew_at, lease) for lease in leases})
+    def hold(self, leases: Sequence[Lease], asked: float, seconds: float) -> None:
+        """These were granted or renewed; their time counts from before that was asked for."""
+        renew_at, let_go_at = asked + seconds / 3, asked + seconds - min(_MARGIN, seconds / 5)
+        self._suspects.update((lease.id, lease.fence) for lease in leases if lease.suspect)
+        self._held.update({(lease.id, lease.fence): Holding(lease, renew_at, let_go_at) for lease in leases})
 
     def drop(self, leases: Iterable[Lease]) -> None:
         for lease in leases:
-            self._renew_at.pop((lease.id, lease.fence), None)
+            self._held.pop((lease.id, lease.fence), None)
+            if lease.suspect:
+                self._suspects.discard((lease.id, lease.fence))
 
-    def due(self, now: float) -> Sequence[Lease]:
+    def renewable(self, now: float) -> Sequence[Lease]:
         """The leases whose time to be renewed has come."""
-        return [lease for renew_at, lease in list(self._renew_at.values()) if renew_at <= now]
+        return [holding.lease for holding in list(self._held.values()) if holding.renew_at <= now]
+
+    def overdue(self, now: float) -> Sequence[Lease]:
+        """The leases that could not be renewed in time: another worker may have them soon."""
+        return [holding.lease for holding in list(self._held.values()) if holding.let_go_at <= now]
 
     def has_suspect(self) -> bool:
-        return any(lease.suspect for _, lease in list(self._renew_at.values()))
+        return bool(self._suspects)

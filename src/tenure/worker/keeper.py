@@ -2,16 +2,14 @@
 
 import logging
 import threading
+from collections.abc import Callable, Sequence
 
-from tenure.backends.contract import Backend, Nack
+from tenure.backends.contract import Backend, Lease
 from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError
 from tenure.events import LeaseLost, Listeners, Reaped
 from tenure.worker.holdings import Holdings
-from tenure.worker.inbox import Inbox
 from tenure.worker.lane import Lane
-from tenure.worker.settler import Settler
-from tenure.worker.verdict import UNSTARTED
 
 logger = logging.getLogger(__name__)
 
@@ -24,16 +22,23 @@ class Keeper:
     """Works by the tick; a failing backend costs a tick, not the keeper."""
 
     def __init__(
-        self, backend: Backend, lane: Lane, inbox: Inbox, holdings: Holdings, settler: Settler, listeners: Listeners,
+        self,
+        backend: Backend,
+        lane: Lane,
+        holdings: Holdings,
+        listeners: Listeners,
         clock: Clock,
-    ) -> None:  # fmt: skip
+        hand_back: Callable[[float], None],
+        lose: Callable[[Sequence[Lease]], None],
+    ) -> None:
+        """`hand_back` returns what has waited this long unstarted, `lose` stops what runs on a lost lease."""
         self._backend = backend
         self._lane = lane
-        self._inbox = inbox
         self._holdings = holdings
-        self._settler = settler
         self._listeners = listeners
         self._clock = clock
+        self._hand_back = hand_back
+        self._lose = lose
         self._stopping = threading.Event()
         self._reap_at = 0.0
         self._drift = self._wall_minus_monotonic()
@@ -50,26 +55,32 @@ class Keeper:
 
     def tick(self) -> None:
         now = self._clock.monotonic()
-        self._hand_back()
+        self._hand_back(_STALE)
         self._renew(now)
         if now >= self._reap_at and not self._clock_jumped(now):
             self._reap_at = now + self._lane.lease_seconds / 3
             self._reap()
 
-    def _hand_back(self) -> None:
-        for attempt in self._inbox.take_back(_STALE):
-            self._settler.settle(Nack(lease=attempt.ticket, reason=UNSTARTED))
-
     def _renew(self, now: float) -> None:
-        due = self._holdings.due(now)
-        if not due:
+        leases = self._holdings.renewable(now)
+        if not leases:
             return
-        lost = self._backend.renew(due, seconds=self._lane.lease_seconds)
-        self._holdings.hold(due, renew_at=now + self._lane.lease_seconds / 3)
+        try:
+            lost = self._backend.renew(leases, seconds=self._lane.lease_seconds)
+        except BackendError:
+            self._let_go(self._holdings.overdue(now))
+            raise
+        self._holdings.hold(leases, now, self._lane.lease_seconds)
+        self._let_go(lost)
+
+    def _let_go(self, lost: Sequence[Lease]) -> None:
+        """Stop what runs on leases that are no longer ours: somebody else may run it any moment."""
+        if not lost:
+            return
+        logger.warning("%d leases were lost while their jobs ran; those jobs run again elsewhere", len(lost))
         self._holdings.drop(lost)
-        if lost:
-            logger.warning("%d leases were lost while their jobs ran; those jobs run again elsewhere", len(lost))
-            self._listeners.emit(LeaseLost(tuple(lease.id for lease in lost), "renew"))
+        self._lose(lost)
+        self._listeners.emit(LeaseLost(tuple(lease.id for lease in lost), "renew"))
 
     def _reap(self) -> None:
         reaped = self._backend.reap(self._lane.queues)

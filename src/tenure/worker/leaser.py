@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 
-from tenure.backends.contract import Backend, Lease
+from tenure.backends.contract import Backend, Lease, Nack
 from tenure.errors import BackendError
 from tenure.events import Leased, Listeners
 from tenure.worker.holdings import Holdings
@@ -41,6 +41,7 @@ class Leaser:
         self._settler = settler
         self._listeners = listeners
         self._stopping = threading.Event()
+        self._run_alone = False
         self.room = threading.Event()
 
     def run(self) -> None:
@@ -70,14 +71,14 @@ class Leaser:
                 self._wait_for_room()
 
     def stop(self) -> None:
+        # Not room.set() too: the main thread may be inside that very call when its signal handler comes here.
         self._stopping.set()
-        self.room.set()
 
     def _has_run_all(self) -> bool:
         return self._lane.most is not None and self._lane.ran(self._settler.tally) >= self._lane.most
 
     def _limit(self) -> int:
-        if self._holdings.has_suspect():
+        if self._holdings.has_suspect() or (self._run_alone and len(self._holdings)):
             return 0  # a suspect runs alone: if this worker vanishes now, it is known why
         limit = self._inbox.demand(len(self._holdings))
         if self._lane.most is None:
@@ -89,8 +90,12 @@ class Leaser:
         return self._backend.lease(self._lane.order(), limit=limit, seconds=self._lane.lease_seconds, wait=wait)
 
     def _hand_on(self, leases: list[Lease], asked: float) -> None:
+        self._run_alone = leases[0].suspect and len(self._holdings) > 0
         # The lease counts from before it was asked for: what the network took is gone.
-        self._holdings.hold(leases, renew_at=asked + self._lane.lease_seconds / 3)
+        self._holdings.hold(leases, asked, self._lane.lease_seconds)
+        if self._run_alone:  # a suspect that shares the worker could be charged for what another job does
+            self._settler.settle(Nack(lease=leases[0], charge="suspect", reason="suspect"))
+            return
         attempts, verdicts = self._pipeline.admit(leases)
         if self._listeners:
             for queue in dict.fromkeys(lease.queue for lease in leases):

@@ -1,6 +1,5 @@
 """Pipeline: a lease in, an attempt out; an outcome in, a verdict out; what may not run gets its verdict at the door."""
 
-import logging
 import random
 from collections.abc import Sequence
 
@@ -16,8 +15,6 @@ from tenure.execution.attempt import Attempt
 from tenure.execution.outcome import Outcome
 from tenure.wire.envelope import Wire
 from tenure.worker.verdict import decide, refuse
-
-logger = logging.getLogger(__name__)
 
 _LOOK_AGAIN = 5.0
 
@@ -82,8 +79,4 @@ class Pipeline:
         return Nack(lease=lease, delay=_LOOK_AGAIN * (1 + random.random()), reason=reason)  # noqa: S311 - jitter
 
     def _reject(self, lease: Lease, reason: str, error: Exception, now: int) -> Verdict:
-        logger.critical(
-            "message %s from queue %r was rejected (%s): %s", lease.id, lease.queue, reason, error,
-            extra={"job": lease.id, "queue": lease.queue, "reason": reason},
-        )  # fmt: skip
         return Abandon(lease=lease, reason=reason, failure=from_exception(error, now, lease.attempts + 1))

@@ -6,7 +6,7 @@ It flushes when the runner is idle, when a batch is full, or a few milliseconds 
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 V = TypeVar("V", Ack, Nack, Abandon)
 FULL = 500  # larger batches gained nothing (docs/adr/0003)
 LINGER = 0.01
+_LAST_TRIES = 5
 
 
 class Settler:
@@ -31,18 +32,17 @@ class Settler:
         self._backend = backend
         self._holdings = holdings
         self._listeners = listeners
-        self._verdicts: list[Verdict] = []
+        self._verdicts: deque[Verdict] = deque()
         self._first = threading.Event()
         self._hurry = threading.Event()
         self._stopping = False
         self.tally: Counter[Status] = Counter()
 
     def settle(self, verdict: Verdict) -> None:
-        verdicts = self._verdicts
-        verdicts.append(verdict)
-        if len(verdicts) == 1:
+        self._verdicts.append(verdict)
+        if not self._first.is_set():
             self._first.set()
-        elif len(verdicts) >= FULL:
+        if len(self._verdicts) >= FULL:
             self._hurry.set()
 
     def hurry(self) -> None:
@@ -57,9 +57,7 @@ class Settler:
             self._hurry.wait(LINGER)
             self._first.clear()
             self._hurry.clear()
-            verdicts, self._verdicts = self._verdicts, []
-            if verdicts:
-                self._flush(verdicts)
+            self._flush([self._verdicts.popleft() for _ in range(len(self._verdicts))])
 
     def stop(self) -> None:
         """Settle the rest, then end."""
@@ -76,13 +74,18 @@ class Settler:
         self._report(verdicts, lost)
 
     def _apply(self, verb: Callable[[Sequence[V]], list[Lease]], verdicts: Sequence[V]) -> list[Lease]:
-        """One verb on its verdicts, tried until the backend answers: finished work is never forgotten."""
+        """One verb on its verdicts, tried until the backend answers: finished work is not forgotten.
+
+        A worker that stops gives up after a few tries; the leases then expire and the jobs run again.
+        """
         pauses = Pauses()
-        while verdicts:
+        tries = 0
+        while verdicts and not (self._stopping and tries >= _LAST_TRIES):
             try:
                 return verb(verdicts)
             except BackendError as error:
-                logger.warning("settling %d jobs failed, trying again: %s", len(verdicts), error)
+                tries += 1
+                logger.warning("settling %d jobs failed: %s", len(verdicts), error)
                 time.sleep(pauses.longer())
         return []
 

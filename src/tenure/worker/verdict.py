@@ -1,13 +1,20 @@
 """Verdicts: what follows from an outcome, and from a message that may not run; pure functions."""
 
+import logging
+
 from msgspec import UNSET
 
 from tenure.backends.contract import Abandon, Ack, Lease, Nack, Verdict
-from tenure.definition.retry import RetryPolicy
+from tenure.definition.duration import to_seconds
+from tenure.definition.failure import Failure
+from tenure.definition.job import DEFAULT_MAX_CRASHES
+from tenure.definition.retry import Backoff, RetryPolicy
 from tenure.events import Settlement, Status
 from tenure.execution.attempt import Attempt
 from tenure.execution.outcome import Outcome
 from tenure.wire.envelope import Envelope
+
+logger = logging.getLogger(__name__)
 
 REJECTED = frozenset(
     {"malformed", "bad_signature", "unknown_key", "unsupported_version", "forbidden", "invalid_payload"}
@@ -25,8 +32,12 @@ def decide(attempt: Attempt, outcome: Outcome, default: RetryPolicy) -> Verdict:
             return Ack(lease=lease, state="cancelled", seconds=outcome.seconds, reason=outcome.reason)
         case "postponed":
             return Nack(lease=lease, delay=outcome.delay or 0.0, reason=outcome.reason)
-        case "interrupted":
+        case "interrupted" | "neighbour":
             return Nack(lease=lease, reason=outcome.reason)
+        case "suspect":
+            return Nack(lease=lease, charge="suspect", failure=outcome.failure, reason=outcome.reason)
+        case "crashed":
+            return _crashed(attempt, lease, outcome, default)
         case "unfit":
             return Abandon(lease=lease, reason="invalid_payload", failure=outcome.failure)
     if lease.attempts >= attempt.envelope.max_retries:
@@ -34,8 +45,20 @@ def decide(attempt: Attempt, outcome: Outcome, default: RetryPolicy) -> Verdict:
         return Abandon(lease=lease, reason=reason, charge="attempt", failure=outcome.failure)
     delay = outcome.delay
     if delay is None:
-        delay = policy_for(attempt, default).delay(lease.attempts + 1)
+        delay = _pause(policy_for(attempt, default), lease.attempts + 1)
     return Nack(lease=lease, delay=delay, charge="attempt", failure=outcome.failure, reason=outcome.kind)
+
+
+def _crashed(attempt: Attempt, lease: Lease, outcome: Outcome, default: RetryPolicy) -> Verdict:
+    """The first crash is tried again at once, later ones with backoff, until the budget is spent."""
+    if lease.crashes >= _crash_budget(attempt.envelope):
+        return Abandon(lease=lease, reason="crash_loop", charge="crash", failure=outcome.failure)
+    delay = _pause(policy_for(attempt, default), lease.crashes) if lease.crashes else 0.0
+    return Nack(lease=lease, delay=delay, charge="crash", failure=outcome.failure, reason=outcome.reason)
+
+
+def _crash_budget(envelope: Envelope) -> int:
+    return DEFAULT_MAX_CRASHES if envelope.max_crashes is UNSET else envelope.max_crashes
 
 
 def policy_for(attempt: Attempt, default: RetryPolicy) -> RetryPolicy:
@@ -44,11 +67,21 @@ def policy_for(attempt: Attempt, default: RetryPolicy) -> RetryPolicy:
     return backoff if backoff is not UNSET else attempt.handler.retry or default
 
 
+def _pause(policy: RetryPolicy, retry: int) -> float:
+    """Seconds before a retry; a user's policy that fails or gives no such number costs neither job nor worker."""
+    try:
+        return to_seconds(policy.delay(retry), "the delay of a retry policy")
+    except Exception:
+        logger.exception("retry policy %r failed on retry %d; the default backoff stands in", policy, retry)
+        return Backoff().delay(retry)
+
+
 def refuse(lease: Lease, envelope: Envelope, now: int) -> Verdict | None:
     """A verdict for a message that opened well but may not run any more."""
-    allowed = 3 if envelope.max_crashes is UNSET else envelope.max_crashes
-    if lease.crashes > allowed:
-        return Abandon(lease=lease, reason="crash_loop")
+    if lease.crashes > _crash_budget(envelope):
+        story = f"{lease.crashes} workers vanished while they ran this job and nothing else"
+        evidence = Failure(type="CrashLoop", message=story, at=now, attempt=lease.attempts + 1)
+        return Abandon(lease=lease, reason="crash_loop", failure=evidence)
     if envelope.expires_at is not UNSET and envelope.expires_at.timestamp() * 1_000_000 <= now:
         return Ack(lease=lease, state="expired", reason=f"expired at {envelope.expires_at.isoformat()}")
     return None
@@ -62,7 +95,7 @@ def status_of(verdict: Verdict) -> Status:
             return Status.CANCELLED
         case Ack():
             return Status.EXPIRED
-        case Nack(charge=None):
+        case Nack(charge=None | "suspect"):
             return Status.POSTPONED
         case Nack():
             return Status.REQUEUED
@@ -74,5 +107,5 @@ def status_of(verdict: Verdict) -> Status:
 def settlement(verdict: Verdict) -> Settlement:
     """What listeners are told about a verdict."""
     lease = verdict.lease
-    failed = not isinstance(verdict, Ack) and verdict.charge is not None
+    failed = not isinstance(verdict, Ack) and verdict.charge in ("attempt", "crash")
     return Settlement(lease.id, lease.queue, status_of(verdict), lease.attempts + 1, verdict.reason, failed)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from tenure.backends.contract import Backend, Nack
+from tenure.backends.contract import Backend, Lease, Nack
 from tenure.clock import Clock
 from tenure.events import Listeners, Status, WorkerStarted, WorkerStopped
 from tenure.execution.attempt import Attempt
@@ -43,8 +43,8 @@ class Worker:
         self._settler = Settler(backend, holdings, listeners)
         self._inbox = Inbox(runner.concurrency, on_idle=self._idle)
         self._leaser = Leaser(backend, lane, pipeline, self._inbox, holdings, self._settler, listeners)
-        keeper = Keeper(backend, lane, self._inbox, holdings, self._settler, listeners, clock)
-        self._leasing = RoleThread(self._leaser, self._die, on_end=self._hand_back)
+        keeper = Keeper(backend, lane, holdings, listeners, clock, self._hand_back, self._lose)
+        self._leasing = RoleThread(self._leaser, self._die, on_end=self._leased_all)
         self._settling = RoleThread(self._settler, self._die)
         self._others = [RoleThread(role, self._die) for role in (keeper, *companions)]
 
@@ -59,7 +59,7 @@ class Worker:
         for thread in (self._settling, *self._others, self._leasing):
             thread.start()
         try:
-            self._runner.serve(self._inbox.take, self._done)
+            self._runner.serve(self._inbox, self._done)
         finally:
             for thread in (self._leasing, self._settling, *self._others):
                 thread.stop()
@@ -78,17 +78,25 @@ class Worker:
         self._runner.stop_now()
 
     def _done(self, attempt: Attempt, outcome: Outcome) -> None:
-        self._settler.settle(self._pipeline.conclude(attempt, outcome))
+        if outcome.kind != "lost":  # a lost lease is not ours to settle
+            self._settler.settle(self._pipeline.conclude(attempt, outcome))
         self._inbox.finished(outcome.seconds)
 
     def _idle(self) -> None:
         self._settler.hurry()
         self._leaser.room.set()
 
-    def _hand_back(self) -> None:
-        """Once nothing more is leased: what has not started goes back to its place."""
-        for attempt in self._inbox.take_back():
+    def _hand_back(self, age: float) -> None:
+        """What has waited this long without starting goes back to its place."""
+        for attempt in self._inbox.take_back(age):
             self._settler.settle(Nack(lease=attempt.ticket, reason=UNSTARTED))
+
+    def _lose(self, leases: Sequence[Lease]) -> None:
+        self._inbox.discard(leases)
+        self._runner.lose(leases)
+
+    def _leased_all(self) -> None:
+        self._hand_back(0.0)
         self._inbox.close()
 
     def _die(self, error: BaseException) -> None:

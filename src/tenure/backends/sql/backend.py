@@ -49,7 +49,7 @@ class _Expired(Struct, array_like=True, gc=False):
 _to_json = msgspec.json.Encoder().encode
 _rows = msgspec.json.Decoder(list[_Row], strict=False).decode
 _expired = msgspec.json.Decoder(list[_Expired], strict=False).decode
-_pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
+_pairs = msgspec.json.Decoder(list[tuple[str, int]]).decode
 
 
 def _text(value: Any) -> str:
@@ -63,6 +63,7 @@ class SqlBackend:
         self._database = database
         self._clock = clock
         self._owner = secrets.token_hex(8)
+        self.steps_taken: list[str] = []
         self.key_path = database.path.with_name(f"{database.path.name}.key")
         records = SqlRecords(database, clock)
         self.counts, self.find = records.counts, records.find
@@ -75,29 +76,19 @@ class SqlBackend:
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         now = self._clock.now()
-        rows = [
-            (
-                m.id,
-                m.queue,
-                -m.priority,
-                m.handler,
-                m.name,
-                now,
-                m.due or now + round(m.delay * MICROSECOND),
-                m.body,
-            )
-            for m in messages
-        ]
         with self._database.write() as tx:
-            (last,) = tx.execute(sql.LAST_KEY).fetchone()
+            batch = {"now": now, "first": tx.execute(sql.NEXT_KEY, {"now": now}).fetchone()[0]}
+            rows = [
+                (key, m.id, m.queue, -m.priority, m.handler, m.name, now, _due(m, now), m.body)
+                for key, m in enumerate(messages, batch["first"])
+            ]
             stored = tx.executemany(sql.PUT_JOB, rows).rowcount
-            moment = {"last": last, "now": now}
-            tx.execute(sql.PUT_READY, moment)
-            if any(row[6] > now for row in rows):
-                tx.execute(sql.PUT_DELAYED, moment)
+            tx.execute(sql.PUT_READY, batch)
+            if any(row[7] > now for row in rows):
+                tx.execute(sql.PUT_DELAYED, batch)
             if stored == len(rows):
                 return [m.id for m in messages]
-            return [id for (id,) in tx.execute(sql.PUT_IDS, moment)]
+            return [id for (id,) in tx.execute(sql.PUT_IDS, batch)]
 
     def lease(self, queues: Sequence[str], *, limit: int, seconds: float, wait: float = 0.0) -> list[Lease]:
         if self._has_work(queues) or (wait and self._wait_for_work(queues, wait)):
@@ -121,6 +112,7 @@ class SqlBackend:
                     now + round(v.delay * MICROSECOND),
                     v.charge == "attempt",
                     v.charge == "crash",
+                    v.charge == "suspect",
                 )
                 for v in held
             ]
@@ -141,9 +133,9 @@ class SqlBackend:
     def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
         with self._database.write() as tx:
             held = self._held(tx, leases)
-            keys = _text([lease.token for lease in leases if (lease.token, lease.fence) in held])
+            keys = _text([lease.token for lease in leases if (lease.id, lease.fence) in held])
             tx.execute(sql.RENEW, {"keys": keys, "expires": self._clock.now() + round(seconds * MICROSECOND)})
-        return [lease for lease in leases if (lease.token, lease.fence) not in held]
+        return [lease for lease in leases if (lease.id, lease.fence) not in held]
 
     def reap(self, queues: Sequence[str]) -> list[Reaped]:
         reaped: list[Reaped] = []
@@ -159,7 +151,9 @@ class SqlBackend:
         return migrations.stored(self._database), migrations.newest("sqlite")
 
     def migrate(self) -> list[str]:
-        return migrations.migrate(self._database, "sqlite")
+        taken = migrations.migrate(self._database, "sqlite")
+        self.steps_taken += taken
+        return taken
 
     def _has_work(self, queues: Sequence[str]) -> bool:
         now = self._clock.now()
@@ -197,24 +191,26 @@ class SqlBackend:
         leases: list[Lease] = []
         with self._database.write() as tx:
             for queue in queues:
-                leases += self._claim_from(tx, queue, limit - len(leases), seconds, alone=not leases)
-                if len(leases) >= limit or (leases and leases[-1].suspect):
+                granted, met_suspect = self._claim_from(tx, queue, limit - len(leases), seconds, alone=not leases)
+                leases += granted
+                if met_suspect or len(leases) >= limit:
                     break
         return leases
 
-    def _claim_from(self, tx: Any, queue: str, limit: int, seconds: float, alone: bool) -> list[Lease]:
+    def _claim_from(self, tx: Any, queue: str, limit: int, seconds: float, alone: bool) -> tuple[list[Lease], bool]:
+        """The leases granted, and whether a suspect was met: nothing behind it may go first or along."""
         now = self._clock.now()
         moment = {"queue": queue, "now": now, "most": _PROMOTE_BATCH}
         if tx.execute(sql.PROMOTE, moment).rowcount:
             tx.execute(sql.PROMOTED, moment)
         found, bodies = tx.execute(sql.CLAIM, {"queue": queue, "limit": limit}).fetchone()
-        rows = _up_to_suspect(_rows(found), alone)
+        rows, met_suspect = _up_to_suspect(_rows(found), alone)
         if not rows:
-            return []
+            return [], met_suspect
         claim = {"queue": queue, "rank": rows[-1].rank, "key": rows[-1].key}
         tx.execute(sql.GRANT, {**claim, "owner": self._owner, "expires": now + round(seconds * MICROSECOND)})
         tx.execute(sql.GRANTED, claim)
-        return self._leases(queue, rows, bodies)
+        return self._leases(queue, rows, bodies), met_suspect
 
     def _leases(self, queue: str, rows: Sequence[_Row], bodies: bytes) -> list[Lease]:
         leases = []
@@ -243,7 +239,7 @@ class SqlBackend:
         """Apply verdicts whose lease is still held, drop those leases, and name the others."""
         with self._database.write() as tx:
             held = self._held(tx, [verdict.lease for verdict in verdicts])
-            mine = [verdict for verdict in verdicts if (verdict.lease.token, verdict.lease.fence) in held]
+            mine, lost = _split(verdicts, held)
             if mine:
                 apply(tx, mine)
                 _keep_failures(tx, mine)
@@ -251,11 +247,10 @@ class SqlBackend:
                 tx.execute(sql.DROP_LEASES, keys)
                 if ends:
                     tx.execute(sql.DROP_JOBS, keys)
-        if len(mine) == len(verdicts):
-            return []
-        return [verdict.lease for verdict in verdicts if (verdict.lease.token, verdict.lease.fence) not in held]
+        return lost
 
-    def _held(self, tx: Any, leases: Sequence[Lease]) -> set[tuple[int, int]]:
+    def _held(self, tx: Any, leases: Sequence[Lease]) -> set[tuple[str, int]]:
+        """Id and fence of the leases that are ours; ids, because a key may be used again once its job has ended."""
         keys = _text([lease.token for lease in leases if lease.owner == self._owner])
         (found,) = tx.execute(sql.HELD, {"keys": keys, "owner": self._owner}).fetchone()
         return set(_pairs(found))
@@ -272,12 +267,29 @@ class SqlBackend:
         return [Reaped(row.id, queue, row.suspect) for row in expired]
 
 
-def _up_to_suspect(rows: list[_Row], alone: bool) -> list[_Row]:
+def _due(message: Message, now: int) -> int:
+    return message.due or (now + round(message.delay * MICROSECOND) if message.delay else now)
+
+
+def _up_to_suspect(rows: list[_Row], alone: bool) -> tuple[list[_Row], bool]:
     """The rows before the first suspect, or that one by itself, so that its fate is known to be its own."""
     for index, row in enumerate(rows):
         if row.suspect:
-            return rows[: index or alone]
-    return rows
+            return rows[: index or alone], True
+    return rows, False
+
+
+def _split(verdicts: Sequence[Any], held: set[tuple[str, int]]) -> tuple[list[Any], list[Lease]]:
+    """The verdicts to apply, one for each lease that is held, and the leases of the others."""
+    mine, lost, left = [], [], set(held)
+    for verdict in verdicts:
+        pair = (verdict.lease.id, verdict.lease.fence)
+        if pair in left:
+            left.remove(pair)
+            mine.append(verdict)
+        else:
+            lost.append(verdict.lease)
+    return mine, lost
 
 
 def _keep_failures(tx: Any, verdicts: Sequence[Any]) -> None:

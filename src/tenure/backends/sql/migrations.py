@@ -7,6 +7,8 @@ from tenure.backends.sql.sqlite.database import Database
 from tenure.errors import SchemaError
 
 _CREATE = "CREATE TABLE IF NOT EXISTS tenure_schema (version INTEGER NOT NULL)"
+_FORGET = "DELETE FROM tenure_schema"
+_REMEMBER = "INSERT INTO tenure_schema VALUES"
 
 
 def steps(dialect: str) -> list[tuple[int, str, str]]:
@@ -14,6 +16,13 @@ def steps(dialect: str) -> list[tuple[int, str, str]]:
     folder = resources.files("tenure.backends.sql") / "schema" / dialect
     names = sorted(entry.name for entry in folder.iterdir() if re.fullmatch(r"\d{4}_\w+\.sql", entry.name))
     return [(int(name[:4]), name, (folder / name).read_text("utf-8")) for name in names]
+
+
+def script(dialect: str) -> str:
+    """Every migration, for those who apply them by hand to an empty database."""
+    version, _, _ = steps(dialect)[-1]
+    texts = [f"-- {name}\n{text.strip()}\n" for _, name, text in steps(dialect)]
+    return "\n".join([*texts, f"{_CREATE};\n{_FORGET};\n{_REMEMBER} ({version});\n"])
 
 
 def newest(dialect: str) -> int:
@@ -39,8 +48,8 @@ def migrate(database: Database, dialect: str) -> list[str]:
                 if version > stored(database):
                     for statement in statements(text):
                         tx.execute(statement)
-                    tx.execute("DELETE FROM tenure_schema")
-                    tx.execute("INSERT INTO tenure_schema VALUES (?)", (version,))
+                    tx.execute(_FORGET)
+                    tx.execute(f"{_REMEMBER} ({version})")
                     taken.append(name)
     return taken
 

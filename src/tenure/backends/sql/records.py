@@ -44,10 +44,11 @@ class SqlRecords:
     def replay(self, ids: Sequence[str]) -> list[str]:
         with self._database.write() as tx:
             dead = self._dead(tx, ids)
-            (last,) = tx.execute(sql.LAST_KEY).fetchone()
-            batch = {"ids": _text(dead), "now": self._clock.now()}
+            now = self._clock.now()
+            first = tx.execute(sql.NEXT_KEY, {"now": now}).fetchone()[0]
+            batch = {"ids": _text(dead), "now": now, "first": first}
             tx.execute(sql.REPLAY_JOBS, batch)
-            tx.execute(sql.REPLAY_READY, {"last": last})
+            tx.execute(sql.REPLAY_READY, batch)
             tx.execute(sql.DROP_DEAD, batch)
         return dead
 
@@ -62,15 +63,16 @@ class SqlRecords:
         if state == "dead":
             old = self._database.read(sql.OLD_DEAD, {"before": before, "limit": limit})
             return len(self.discard([id for (id,) in old]))
+        old = []
         for (queue,) in self._database.read(sql.HISTORY_QUEUES, {"state": state}):
-            page = {"state": state, "queue": queue, "before": before, "limit": limit}
-            if old := self._database.read(sql.OLD_HISTORY, page):
-                with self._database.write() as tx:
-                    ids = {"ids": _text([id for (id,) in old])}
-                    tx.execute(sql.DROP_HISTORY, ids)
-                    tx.execute(sql.DROP_FAILURES, ids)
-                return len(old)
-        return 0
+            page = {"state": state, "queue": queue, "before": before, "limit": limit - len(old)}
+            old += self._database.read(sql.OLD_HISTORY, page)
+        if old:
+            with self._database.write() as tx:
+                ids = {"ids": _text([id for (id,) in old])}
+                tx.execute(sql.DROP_HISTORY, ids)
+                tx.execute(sql.DROP_FAILURES, ids)
+        return len(old)
 
     def _dead(self, tx: Any, ids: Sequence[str]) -> list[str]:
         return [id for (id,) in tx.execute(sql.DEAD_IDS, {"ids": _text(list(ids))})]

@@ -1,24 +1,55 @@
 """What a runner is: it takes attempts until there are no more, and reports each outcome."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tenure.execution.attempt import Attempt
 from tenure.execution.outcome import Outcome
 
-Take = Callable[[], Attempt | None]
 Done = Callable[[Attempt, Outcome], None]
 
 
+class Source(Protocol):
+    """Where attempts come from."""
+
+    def take(self) -> Attempt | None:
+        """The next attempt, as soon as there is one; None once there will be no more."""
+        ...
+
+    def take_up_to(self, most: int) -> list[Attempt]:
+        """What there is now, without waiting."""
+        ...
+
+    def put_back(self, attempts: Sequence[Attempt]) -> None:
+        """Attempts that were taken and did not start, in their order; they come first again."""
+        ...
+
+    def on_arrival(self, tell: Callable[[], None]) -> None:
+        """Have this called whenever there is more to take, or nothing more to come."""
+        ...
+
+    def resize(self, concurrency: int) -> None:
+        """So many attempts can run at once from now on."""
+        ...
+
+    def is_over(self) -> bool:
+        """Whether nothing waits and nothing more will come."""
+        ...
+
+
 class Runner(Protocol):
-    """`concurrency` says how many attempts may run at once."""
+    """`concurrency` says how many attempts may run at once, to begin with."""
 
     concurrency: int
 
-    def serve(self, take: Take, done: Done) -> None:
-        """Run attempts until `take` gives None; called once, in the worker's main thread."""
+    def serve(self, source: Source, done: Done) -> None:
+        """Run attempts until the source is over; called once, and everything it starts belongs to that thread."""
         ...
 
     def stop_now(self) -> None:
         """Interrupt what is running; its outcome is `interrupted`."""
+        ...
+
+    def lose(self, tickets: Sequence[object]) -> None:
+        """Stop the attempts with these tickets, if that is possible: their leases have passed to others."""
         ...

@@ -1,8 +1,10 @@
 """The `inline` runner: one attempt at a time, in the thread that serves; the highest rate and the least isolation."""
 
+from collections.abc import Sequence
+
 from tenure.clock import Clock
 from tenure.execution.attempt import Performer
-from tenure.execution.runners.contract import Done, Take
+from tenure.execution.runners.contract import Done, Source
 
 
 class InlineRunner:
@@ -13,11 +15,14 @@ class InlineRunner:
     def __init__(self, clock: Clock) -> None:
         self._performer = Performer(clock)
 
-    def serve(self, take: Take, done: Done) -> None:
+    def serve(self, source: Source, done: Done) -> None:
         with self._performer as performer:
-            perform = performer.perform
+            take, perform = source.take, performer.perform
             while (attempt := take()) is not None:
                 done(attempt, perform(attempt))
 
     def stop_now(self) -> None:
         self._performer.deadline.stop_now()
+
+    def lose(self, tickets: Sequence[object]) -> None:
+        """It cannot be stopped from outside; its settlement will be refused."""

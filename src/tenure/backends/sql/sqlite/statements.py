@@ -4,18 +4,19 @@ sqlite3 releases the GIL once a step, and taking it back from a busy thread cost
 so every statement is a single step: batches go in as one JSON text and come back as one row.
 """
 
+NEXT_KEY = "SELECT max(:now, coalesce(max(key) + 1, 0)) FROM tenure_job"
 PUT_JOB = """
-INSERT OR IGNORE INTO tenure_job (id, queue, rank, handler, name, enqueued, due, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT OR IGNORE INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
+WHERE NOT EXISTS (SELECT 1 FROM tenure_history WHERE id = ?2) AND NOT EXISTS (SELECT 1 FROM tenure_dead WHERE id = ?2)
 """
-LAST_KEY = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'tenure_job'), 0)"
 PUT_READY = """
-INSERT INTO tenure_ready SELECT queue, rank, key, 0, 0, 0, 0 FROM tenure_job WHERE key > :last AND due <= :now
+INSERT INTO tenure_ready SELECT queue, rank, key, 0, 0, 0, 0 FROM tenure_job WHERE key >= :first AND due <= :now
 """
 PUT_DELAYED = """
-INSERT INTO tenure_delayed SELECT key, queue, rank, 0, 0, 0, 0, due FROM tenure_job WHERE key > :last AND due > :now
+INSERT INTO tenure_delayed SELECT key, queue, rank, 0, 0, 0, 0, due FROM tenure_job WHERE key >= :first AND due > :now
 """
-PUT_IDS = "SELECT id FROM tenure_job WHERE key > :last"
+PUT_IDS = "SELECT id FROM tenure_job WHERE key >= :first ORDER BY key"
 
 ANY_READY = """
 SELECT EXISTS (SELECT 1 FROM tenure_ready WHERE queue = :queue)
@@ -49,8 +50,9 @@ FROM tenure_ready WHERE queue = :queue AND (rank, key) <= (:rank, :key)
 GRANTED = "DELETE FROM tenure_ready WHERE queue = :queue AND (rank, key) <= (:rank, :key)"
 
 HELD = """
-SELECT json_group_array(json_array(l.key, l.fence))
-FROM json_each(:keys) AS e JOIN tenure_lease AS l ON l.key = e.value WHERE l.owner = :owner
+SELECT json_group_array(json_array(j.id, l.fence))
+FROM json_each(:keys) AS e JOIN tenure_lease AS l ON l.key = e.value JOIN tenure_job AS j ON j.key = l.key
+WHERE l.owner = :owner
 """
 ARCHIVE = """
 INSERT OR REPLACE INTO tenure_history
@@ -66,12 +68,13 @@ FROM json_each(:items) AS e JOIN tenure_lease AS l ON l.key = e.value ->> 0 JOIN
 """
 RETURN_READY = """
 INSERT INTO tenure_ready
-SELECT l.queue, l.rank, l.key, l.attempts + (e.value ->> 2), l.crashes + (e.value ->> 3), l.fence, 0
+SELECT l.queue, l.rank, l.key, l.attempts + (e.value ->> 2), l.crashes + (e.value ->> 3), l.fence, e.value ->> 4
 FROM json_each(:items) AS e JOIN tenure_lease AS l ON l.key = e.value ->> 0 WHERE e.value ->> 1 <= :now
 """
 RETURN_DELAYED = """
 INSERT INTO tenure_delayed
-SELECT l.key, l.queue, l.rank, l.attempts + (e.value ->> 2), l.crashes + (e.value ->> 3), l.fence, 0, e.value ->> 1
+SELECT l.key, l.queue, l.rank, l.attempts + (e.value ->> 2), l.crashes + (e.value ->> 3), l.fence, e.value ->> 4,
+       e.value ->> 1
 FROM json_each(:items) AS e JOIN tenure_lease AS l ON l.key = e.value ->> 0 WHERE e.value ->> 1 > :now
 """
 KEEP_FAILURES = """
@@ -81,7 +84,9 @@ SELECT e.value ->> 0, e.value ->> 1, e.value -> 2 FROM json_each(:items) AS e
 TRIM_FAILURES = """
 DELETE FROM tenure_failure WHERE (id, fence) IN (
     SELECT f.id, f.fence FROM json_each(:items) AS e JOIN tenure_failure AS f ON f.id = e.value ->> 0
-    WHERE f.fence <= (e.value ->> 1) - :keep
+    WHERE e.value ->> 1 > :keep AND f.fence <= (
+        SELECT fence FROM tenure_failure WHERE id = f.id ORDER BY fence DESC LIMIT 1 OFFSET :keep
+    )
 )
 """
 DROP_LEASES = "DELETE FROM tenure_lease WHERE key IN (SELECT value FROM json_each(:keys))"
@@ -131,16 +136,16 @@ LIST_DEAD = f"{_DEAD} WHERE (died, id) > (:died, :id) ORDER BY died, id LIMIT :l
 LIST_DEAD_OF_QUEUE = f"{_DEAD} WHERE queue = :queue AND (died, id) > (:died, :id) ORDER BY died, id LIMIT :limit"
 FAILURES = "SELECT record FROM tenure_failure WHERE id = :id ORDER BY fence"
 
-DEAD_IDS = "SELECT id FROM tenure_dead WHERE id IN (SELECT value FROM json_each(:ids))"
+DEAD_IDS = "SELECT id FROM tenure_dead WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY enqueued, id"
 REPLAY_JOBS = """
-INSERT INTO tenure_job (id, queue, rank, handler, name, enqueued, due, body)
-SELECT id, queue, rank, handler, name, enqueued, :now, body
-FROM tenure_dead WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY enqueued, id
+INSERT INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body)
+SELECT :first + e.key, d.id, d.queue, d.rank, d.handler, d.name, d.enqueued, :now, d.body
+FROM json_each(:ids) AS e JOIN tenure_dead AS d ON d.id = e.value
 """
 REPLAY_READY = """
 INSERT INTO tenure_ready
 SELECT j.queue, j.rank, j.key, 0, 0, d.fence, 0 FROM tenure_job AS j JOIN tenure_dead AS d ON d.id = j.id
-WHERE j.key > :last
+WHERE j.key >= :first
 """
 DROP_DEAD = "DELETE FROM tenure_dead WHERE id IN (SELECT value FROM json_each(:ids))"
 DROP_FAILURES = "DELETE FROM tenure_failure WHERE id IN (SELECT value FROM json_each(:ids))"

@@ -2,7 +2,7 @@
 -- Times are UTC microseconds. rank is minus the priority, so that every order is ascending.
 
 CREATE TABLE tenure_job (
-    key      INTEGER PRIMARY KEY AUTOINCREMENT,  -- the order of enqueue; never used again
+    key      INTEGER PRIMARY KEY,  -- the order of enqueue: a time, so that none is ever used twice
     id       TEXT    NOT NULL UNIQUE,
     queue    TEXT    NOT NULL,
     rank     INTEGER NOT NULL,

@@ -1,0 +1,87 @@
+"""Bench: a private database, workers as real processes, and their cost as the kernel counts it."""
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.probe import Probe
+from tenure import Tenure
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+class Bench:
+    """One database and one probe in a temporary folder."""
+
+    def __init__(self, folder: Path, slots: int) -> None:
+        self.url = f"sqlite:///{folder / 'bench.db'}"
+        self.probe = Probe(folder / "probe", slots)
+        self._environment = {**os.environ, "TENURE_URL": self.url, "BENCH_PROBE": str(folder / "probe")}
+        self.app = Tenure(self.url)
+        self.noop = self.app.job(name="noop")(_noop)
+
+    @contextmanager
+    def worker(self, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A worker process, stopped at the end if it has not ended by itself."""
+        command = [sys.executable, "-m", "tenure", "--app", "benchmarks.app:app", "work", "--quiet", *options]
+        process = subprocess.Popen([*command, "--runner", "inline"], env=self._environment)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            process.wait()
+
+    def enqueue(self, jobs: range) -> None:
+        self.app.enqueue_many(self.noop.build(i=i) for i in jobs)
+
+    def wait_for(self, ran: int, process: subprocess.Popen[bytes]) -> None:
+        wait_until(lambda: len(self.probe.starts()) >= ran, process)
+
+
+def _noop(i: int) -> None:
+    """Never called here: workers run the one of benchmarks.app."""
+
+
+@contextmanager
+def bench(slots: int) -> Iterator[Bench]:
+    with tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder:
+        made = Bench(Path(folder), slots)
+        try:
+            yield made
+        finally:
+            made.app.close()
+
+
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    while not condition():
+        if process.poll() is not None and not condition():
+            raise RuntimeError(f"the worker ended with code {process.returncode} before it was done")
+        time.sleep(0.01)
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system seconds of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+def rss_megabytes(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+def span_rate(starts: list[float]) -> float:
+    """Jobs per second between the first and the last start: process boot is left out."""
+    return (len(starts) - 1) / (max(starts) - min(starts))
+
+
+def percentile(values: list[float], share: float) -> float:
+    return statistics.quantiles(values, n=100)[round(share * 100) - 1]

@@ -1,0 +1,56 @@
+"""`tenure enqueue`: one job, described on the command line."""
+
+from typing import Any
+
+import click
+import msgspec
+
+from tenure.app import Tenure
+from tenure.cli import printing
+from tenure.cli.failures import CommandError
+from tenure.cli.loading import app_with_handlers
+
+
+@click.command()
+@click.argument("handler")
+@click.option(
+    "--payload", metavar="JSON", help="What the handler is given; for a function, the object of its arguments."
+)
+@click.option("--queue", metavar="NAME", help="Instead of the handler's own queue.")
+@click.option("--priority", metavar="N", help="0 to 9 (higher runs sooner), or low, normal, high.")
+@click.option("--delay", metavar="TIME", help="Start no sooner than in this time: 90, 30s, 10m, '1h 30m'.")
+@click.option("--name", metavar="TEXT", help="A name for people.")
+@click.option("--max-retries", type=int, metavar="N", help="How often a failure is tried again.")
+@click.option("--timeout", metavar="TIME", help="How long one attempt may take.")
+@click.option("--idempotency-key", metavar="TEXT", help="Jobs with the same key take effect once.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def enqueue(handler: str, payload: str | None, as_json: bool, **options: Any) -> None:
+    """Put one job for HANDLER on its queue, and print its id."""
+    with app_with_handlers() as app:
+        given = {name: _value(name, value) for name, value in options.items() if value is not None}
+        if "queue" in given:
+            given["queue"] = app.queues.resolve(given["queue"])
+        id = app.define(handler, _payload(app, handler, payload)).options(**given).dispatch()
+    if as_json:
+        printing.as_json({"id": id})
+    else:
+        click.echo(id)
+
+
+def _payload(app: Tenure, handler: str, text: str | None) -> Any:
+    if text is None:
+        takes_arguments = app.registry.get(handler).bind is not None
+        return {} if takes_arguments else None
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise CommandError(f"--payload is not JSON: {error}; in a shell, put it in single quotes") from None
+
+
+def _value(name: str, value: Any) -> Any:
+    """Plain numbers are seconds and priorities; everything else is checked where jobs are made."""
+    if name == "priority" and value.isdecimal():
+        return int(value)
+    if name in ("delay", "timeout") and value.replace(".", "", 1).isdecimal():
+        return float(value)
+    return value

@@ -1,0 +1,45 @@
+"""How errors reach a person: one line on stderr and an exit code; a traceback only for --debug."""
+
+import traceback
+
+import click
+
+JOBS_DIED = 1
+REFUSED = 2
+UNEXPECTED = 3
+
+
+class CommandError(click.ClickException):
+    """A command cannot do what it was asked; shown as `Error: …` on one line."""
+
+    exit_code = REFUSED
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(printable(message).split()))
+
+
+class Unexpected(CommandError):
+    """Something failed that nobody had thought of."""
+
+    exit_code = UNEXPECTED
+
+
+def told(error: Exception, *, debug: bool) -> click.ClickException:
+    """What to raise in place of an error, so that it is shown as a person wants it."""
+    from tenure.errors import TenureError  # only now: --help must stay quick
+
+    cause = error.__cause__ if isinstance(error, click.ClickException) else error
+    if debug and cause:
+        traceback.print_exception(cause)
+    if isinstance(error, click.ClickException):
+        return error
+    if isinstance(error, TenureError):
+        return CommandError(str(error))
+    return Unexpected(f"{type(error).__qualname__}: {error}{'' if debug else '; --debug shows the traceback'}")
+
+
+def printable(text: str) -> str:
+    """Text that cannot steer a terminal: messages and errors may come from anywhere."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text)

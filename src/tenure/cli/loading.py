@@ -1,0 +1,87 @@
+"""Finding and importing the app that a command works on."""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tenure.app import Tenure
+from tenure.cli import logs
+from tenure.cli.failures import CommandError
+from tenure.settings import load
+
+_WHERE = 'tell me where your app is: --app module:attr, TENURE_APP, or app = "module:attr" in tenure.toml'
+
+
+@contextmanager
+def any_app() -> Iterator[Tenure]:
+    """The app that was named, else one made of the settings alone: it has no handlers."""
+    named = location()
+    app = find(named) if named else Tenure()
+    with _ready(app):
+        yield app
+
+
+@contextmanager
+def app_with_handlers() -> Iterator[Tenure]:
+    """The app that was named, with the modules of its settings imported."""
+    named = location()
+    if not named:
+        raise CommandError(_WHERE)
+    app = find(named)
+    for module in app.settings.modules:
+        _importing(module, app.discover)
+    with _ready(app):
+        yield app
+
+
+def find(place: str) -> Tenure:
+    """The app at `module:attr`, looked for from the current directory on."""
+    module, separator, attribute = place.partition(":")
+    if not (module and separator and attribute):
+        raise CommandError(f"{place!r} does not say where your app is: write module:attr, such as shop.jobs:app")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    imported = _importing(module, importlib.import_module)
+    try:
+        app = attrgetter(attribute)(imported)
+    except AttributeError:
+        raise CommandError(f"module {module!r} has no attribute {attribute!r}; is it spelled as in the code?") from None
+    if not isinstance(app, Tenure):
+        raise CommandError(f"{place!r} is of type {type(app).__qualname__}, not a Tenure app")
+    return app
+
+
+def location() -> str | None:
+    """Where the app was said to be, on the command line or in the settings."""
+    named: str | None = _option("app")
+    return named or load(environment=os.environ).app
+
+
+def _option(name: str) -> Any:
+    return click.get_current_context().find_root().params[name]
+
+
+def _importing(module: str, load_it: Callable[[str], Any]) -> Any:
+    try:
+        return load_it(module)
+    except Exception as error:
+        message = f"module {module!r} cannot be imported: {type(error).__qualname__}: {error}"
+        if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
+            message += "; run this in the folder that holds it, or put that on PYTHONPATH"
+        raise CommandError(message) from error
+
+
+@contextmanager
+def _ready(app: Tenure) -> Iterator[None]:
+    logs.set_up(_option("verbose"), _option("debug"))
+    try:
+        yield
+    finally:
+        app.close()

@@ -1,0 +1,58 @@
+"""The entry point: a group whose commands are imported only when they are used, so that --help is quick."""
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from tenure import __version__
+from tenure.cli.failures import told
+
+_COMMANDS = {
+    "work": "Run jobs until told to stop.",
+    "enqueue": "Put one job on its queue.",
+    "health": "Count jobs per queue and state.",
+    "jobs": "Look at single jobs.",
+    "dead": "List, replay and purge dead letters.",
+    "db": "Bring the database schema up to date.",
+    "key": "Make signing keys.",
+}
+
+
+class LazyGroup(click.Group):
+    """Each command lives in the module of its name; importing that is left until it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"tenure.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.Abort, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except Exception as error:
+            raise told(error, debug=ctx.params["debug"]) from None
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--app", metavar="MODULE:ATTR", help="Where your app is; else TENURE_APP, else the setting 'app'.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.option("-v", "--verbose", count=True, help="Log more; twice for everything.")
+@click.version_option(__version__, prog_name="tenure")
+def cli(app: str | None, debug: bool, verbose: int) -> None:
+    """Background jobs and schedules that are never lost."""
+
+
+def main() -> None:
+    """What the command `tenure` calls."""
+    cli(prog_name="tenure")

@@ -1,0 +1,68 @@
+"""Everything that is printed as data: JSON for programs, tables on a terminal, tab-separated lines elsewhere."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+import msgspec
+
+from tenure.cli.failures import printable
+from tenure.clock import to_datetime
+
+
+def as_json(value: Any) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def on_terminal() -> bool:
+    """Whether a person looks at stdout, or FORCE_COLOR says that one does."""
+    return sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    cells = [[" ".join(text(value).split()) for value in row] for row in rows]
+    if not on_terminal():
+        for row in (columns, *cells):
+            click.echo("\t".join(row))
+        return
+    from rich.console import Console  # 45 ms: only for those who see a table
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for position, column in enumerate(columns):
+        numeric = all(isinstance(row[position], int) for row in rows)
+        # The first column names the row and is copied from: it is never folded.
+        drawn.add_column(
+            column, justify="right" if numeric else "left", overflow="fold", no_wrap=not position or numeric
+        )
+    for row in cells:
+        drawn.add_row(*map(Text, row))  # Text: brackets in a job's name are not markup
+    Console().print(drawn)
+
+
+def facts(values: Mapping[str, Any]) -> None:
+    """One `name: value` a line; what is unknown is left out."""
+    known = {name: value for name, value in values.items() if value is not None}
+    width = max(map(len, known), default=0) + 1
+    for name, value in known.items():
+        click.echo(f"{click.style(f'{name}:'.ljust(width), bold=True)} {text(value)}")
+
+
+def text(value: Any) -> str:
+    """A value as a person reads it, harmless to a terminal."""
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, datetime):
+        return value.astimezone().isoformat(" ", timespec="seconds")
+    return printable(msgspec.json.encode(value).decode())
+
+
+def moment(microseconds: int | None) -> datetime | None:
+    """A stored time: UTC in JSON, local time for people."""
+    return None if microseconds is None else to_datetime(microseconds)

@@ -1,0 +1,101 @@
+"""What `tenure work` tells while it runs: a live line on a terminal, else a line for each job that is retried.
+
+Dead letters are told by the worker's log, which knows their cause.
+"""
+
+import threading
+import time
+from collections import Counter, deque
+from typing import Self, TextIO
+
+from tenure.app import Tenure
+from tenure.backends.opening import without_secrets
+from tenure.cli.failures import printable
+from tenure.cli.live import LiveLine
+from tenure.events import Event, Settled, Status
+
+_EVERY = 0.2
+_WINDOW = 5.0
+_ALWAYS = ("done", "retried", "dead")
+_WORDS = {
+    Status.ACKED: "done",
+    Status.REQUEUED: "retried",
+    Status.DEAD_LETTERED: "dead",
+    Status.REJECTED: "dead",
+    Status.CANCELLED: "cancelled",
+    Status.EXPIRED: "expired",
+    Status.SKIPPED_IDEMPOTENT: "skipped",
+    Status.POSTPONED: "postponed",
+}
+
+
+def died(tally: Counter[Status]) -> int:
+    return tally[Status.DEAD_LETTERED] + tally[Status.REJECTED]
+
+
+def in_words(tally: Counter[Status]) -> str:
+    counts: Counter[str] = Counter()
+    for status, count in list(tally.items()):
+        counts[_WORDS.get(status, status.value)] += count
+    shown = [*_ALWAYS, *sorted(word for word in counts if word not in _ALWAYS)]
+    return ", ".join(f"{counts[word]} {word}" for word in shown)
+
+
+class Pace:
+    """How many a second, over the last few seconds."""
+
+    def __init__(self) -> None:
+        self._marks: deque[tuple[float, int]] = deque()
+
+    def rate(self, now: float, count: int) -> float:
+        self._marks.append((now, count))
+        while len(self._marks) > 2 and now - self._marks[0][0] > _WINDOW:
+            self._marks.popleft()
+        (since, before) = self._marks[0]
+        return (count - before) / (now - since) if now > since else 0.0
+
+
+class Progress:
+    """Shows a worker's tally as it grows; the stream is the real stdout, taken before handlers' prints are caught."""
+
+    def __init__(self, app: Tenure, tally: Counter[Status], stream: TextIO) -> None:
+        self._app = app
+        self._tally = tally
+        self._stream = stream
+        self._line = LiveLine(stream)
+        self._pace = Pace()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._draw, name="tenure-progress", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._begun = time.monotonic()
+        if self._line.is_live:
+            self._thread.start()
+        else:
+            self._app.listen(self._tell)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._line.is_live:
+            self._ended.set()
+            self._thread.join()
+        self._say(f"Stopped after {time.monotonic() - self._begun:.1f} s: {in_words(self._tally)}")
+
+    def start(self, queues: str, pid: int) -> None:
+        self._say(f"Working on {queues} at {without_secrets(self._app.settings.url)}, pid {pid}")
+
+    def _draw(self) -> None:
+        with self._line:
+            while not self._ended.wait(_EVERY):
+                rate = self._pace.rate(time.monotonic(), self._tally.total())
+                self._line.show(f"{in_words(self._tally)}, {rate:.0f}/s")
+
+    def _tell(self, event: Event) -> None:
+        if isinstance(event, Settled):
+            for each in event.settlements:
+                if each.status is Status.REQUEUED:
+                    self._say(f"retried {each.id} on queue {each.queue}: attempt {each.attempt} {each.reason}")
+
+    def _say(self, text: str) -> None:
+        self._stream.write(f"{printable(text)}\n")
+        self._stream.flush()

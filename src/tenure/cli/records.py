@@ -1,0 +1,101 @@
+"""What is known about a job as plain members: the backend's facts and the sealed envelope, merged."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, structs
+
+from tenure.app import Tenure
+from tenure.backends.contract import DeadLetters, Inspectable, JobRecord
+from tenure.backends.opening import without_secrets
+from tenure.cli.failures import CommandError
+from tenure.cli.printing import moment
+from tenure.definition.failure import Failure
+from tenure.errors import JobNotFound, MessageRejected
+from tenure.wire.envelope import Wire
+
+_SEALED = (
+    *("max_retries", "timeout", "idempotency_key", "single_instance", "max_crashes", "backoff"),
+    *("schedule", "expires_at", "meta", "kid"),
+)
+
+
+def inspectable(app: Tenure) -> Inspectable:
+    if isinstance(app.backend, Inspectable):
+        return app.backend
+    raise CommandError(f"the backend {without_secrets(app.settings.url)!r} keeps no jobs to look at")
+
+
+def dead_letters(app: Tenure) -> DeadLetters:
+    if isinstance(app.backend, DeadLetters):
+        return app.backend
+    raise CommandError(f"the backend {without_secrets(app.settings.url)!r} keeps no dead letters")
+
+
+def find(app: Tenure, id: str) -> JobRecord:
+    record = inspectable(app).find(id)
+    if record is None:
+        raise JobNotFound(f"no job {id!r} is known here; it may have been trimmed, or live on another backend")
+    return record
+
+
+def summary(record: JobRecord) -> dict[str, Any]:
+    """A dead letter in a list."""
+    return {
+        "id": record.id,
+        "queue": record.queue,
+        "job": record.handler,
+        "name": record.name,
+        "reason": record.reason,
+        "error": error_of(record.failures),
+        "attempts": record.attempts,
+        "crashes": record.crashes,
+        "fence": record.fence,
+        "died_at": moment(record.finished_at),
+        "enqueued_at": moment(record.enqueued_at),
+    }
+
+
+def error_of(failures: Sequence[Failure]) -> str | None:
+    """The last error, as `Type: message`."""
+    return f"{failures[-1].type}: {failures[-1].message}" if failures else None
+
+
+def everything(record: JobRecord, wire: Wire) -> dict[str, Any]:
+    """All that is known, with the payload if the message opens; `unreadable` says why it does not."""
+    return {
+        "id": record.id,
+        "state": record.state,
+        "queue": record.queue,
+        "job": record.handler,
+        "name": record.name,
+        "reason": record.reason,
+        "error": error_of(record.failures),
+        "priority": record.priority,
+        "attempts": record.attempts,
+        "crashes": record.crashes,
+        "fence": record.fence,
+        "enqueued_at": moment(record.enqueued_at),
+        "due_at": moment(record.due_at),
+        "finished_at": moment(record.finished_at),
+        "seconds": record.seconds,
+        "output": record.output,
+        "owner": record.owner,
+        "lease_until": moment(record.lease_until),
+        **_sealed(record, wire),
+        "failures": [{**structs.asdict(each), "at": moment(each.at)} for each in record.failures],
+    }
+
+
+def _sealed(record: JobRecord, wire: Wire) -> dict[str, Any]:
+    values: dict[str, Any] = {"payload": None, **dict.fromkeys(_SEALED), "unreadable": None}
+    if record.body is None:
+        return {**values, "unreadable": "the body of a job that ended well is not kept"}
+    try:
+        envelope = wire.open(record.body, record.queue)
+        payload = msgspec.json.decode(envelope.payload)
+    except (MessageRejected, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return {**values, "unreadable": f"{type(error).__qualname__}: {error}"}
+    found = {name: getattr(envelope, name) for name in _SEALED}
+    return {**values, "payload": payload, **{name: value for name, value in found.items() if value is not UNSET}}

@@ -1,0 +1,52 @@
+"""BackendConformance: the tests that decide what a backend is.
+
+Subclass it in a test module of your own, give it the fixtures `backend` and `clock`,
+and say which capabilities the backend has and how many tests it therefore skips.
+The suite names no backend; a broker's clock may make `advance` wait, since nothing here advances far.
+"""
+
+from typing import ClassVar
+
+import pytest
+
+from tenure.backends import contract
+from tenure.testing.conformance.capabilities import PROTOCOLS, skip_unless_able, skipped_tests
+
+# Asserts in installed packages are explained on failure only if pytest is told before they are imported.
+pytest.register_assert_rewrite(
+    *(f"{__name__}.{module}" for module in ("putting", "leasing", "settling", "keeping", "dead_letters", "records")),
+    f"{__name__}.sharing",
+)
+
+from tenure.testing.conformance.dead_letters import DeadLettering  # noqa: E402
+from tenure.testing.conformance.keeping import Keeping  # noqa: E402
+from tenure.testing.conformance.leasing import Leasing  # noqa: E402
+from tenure.testing.conformance.messages import AdvancingClock, FullBackend  # noqa: E402
+from tenure.testing.conformance.putting import Putting  # noqa: E402
+from tenure.testing.conformance.records import Recording  # noqa: E402
+from tenure.testing.conformance.settling import Settling  # noqa: E402
+from tenure.testing.conformance.sharing import Sharing  # noqa: E402
+
+__all__ = ["AdvancingClock", "BackendConformance"]
+
+
+class BackendConformance(Putting, Leasing, Settling, Keeping, DeadLettering, Recording, Sharing):
+    """Each test is one promise; a test that needs a capability the backend lacks is skipped by that name.
+
+    Capabilities are the optional protocols (`Inspectable`, `DeadLetters`, `Maintained`) and `Shared`:
+    other processes can open the backend at the fixture `url`.
+    """
+
+    capabilities: ClassVar[frozenset[str]] = frozenset()
+    expected_skips: ClassVar[int]
+
+    @pytest.fixture(autouse=True)
+    def _able(self, request: pytest.FixtureRequest) -> None:
+        skip_unless_able(request.function, self.capabilities)
+
+    def test_the_backend_has_the_capabilities_it_declares(self, backend: FullBackend) -> None:
+        has = {name for name in PROTOCOLS if isinstance(backend, getattr(contract, name))}
+        assert has == self.capabilities & set(PROTOCOLS)
+
+    def test_no_skip_creeps_in(self) -> None:
+        assert len(skipped_tests(type(self), self.capabilities)) == self.expected_skips

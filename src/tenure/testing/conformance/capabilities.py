@@ -1,0 +1,39 @@
+"""Capabilities: what a backend may lack, and the visible, counted skip of the tests that need it."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+Test = TypeVar("Test", bound=Callable[..., None])
+
+PROTOCOLS = ("Inspectable", "DeadLetters", "Maintained")
+SHARED = "Shared"  # other processes can open it by its URL, and what they put and lease outlives them
+
+
+def needs(*capabilities: str) -> Callable[[Test], Test]:
+    """Mark a test as one that only backends with these capabilities can pass."""
+
+    def mark(test: Test) -> Test:
+        test.__dict__["needs"] = frozenset(capabilities)
+        return test
+
+    return mark
+
+
+def skip_unless_able(test: object, capabilities: frozenset[str]) -> None:
+    """Skip the running test, naming what the backend lacks."""
+    lacking = _lacking(test, capabilities)
+    if lacking:
+        pytest.skip(f"this backend is not {' and not '.join(lacking)}")
+
+
+def skipped_tests(suite: type, capabilities: frozenset[str]) -> list[str]:
+    """The names of the tests of a suite that a backend with just these capabilities skips."""
+    tests = [(name, getattr(suite, name)) for name in dir(suite) if name.startswith("test_")]
+    return [name for name, test in tests if _lacking(test, capabilities)]
+
+
+def _lacking(test: object, capabilities: frozenset[str]) -> list[str]:
+    needed: frozenset[str] = getattr(test, "needs", frozenset())
+    return sorted(needed - capabilities)

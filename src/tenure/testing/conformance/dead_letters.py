@@ -1,0 +1,176 @@
+"""What dead letters promise: everything is kept, pages are stable, and a replay is a fresh start."""
+
+import pytest
+
+from tenure.backends.contract import Abandon, Ack
+from tenure.testing.conformance.capabilities import needs
+from tenure.testing.conformance.messages import (
+    OTHER,
+    QUEUE,
+    AdvancingClock,
+    FullBackend,
+    drain,
+    expire,
+    fail_times,
+    failure,
+    id_of,
+    known,
+    make,
+    make_many,
+    numbers,
+    put_and_take,
+    take,
+)
+
+
+def kill(backend: FullBackend, *messages: int, queue: str = QUEUE) -> None:
+    """Put these messages and abandon each."""
+    backend.put([make(number, queue=queue) for number in messages])
+    leases = take(backend, len(messages), queue)
+    backend.abandon([Abandon(lease=lease, reason="failed") for lease in leases])
+
+
+class DeadLettering:
+    def test_an_abandoned_message_is_not_leased_again(self, backend: FullBackend, clock: AdvancingClock) -> None:
+        kill(backend, 1)
+        expire(backend, clock)
+        assert take(backend) == []
+
+    @needs("DeadLetters")
+    def test_an_abandoned_message_keeps_its_bytes_reason_and_errors(self, backend: FullBackend) -> None:
+        backend.put([make(1, body=b"\x00\xff body", priority=3)])
+        fail_times(backend, 2)
+        (lease,) = take(backend)
+        backend.abandon([Abandon(lease=lease, reason="failed", charge="attempt", failure=failure(2))])
+        (record,) = backend.dead()
+        assert (record.state, record.body, record.reason) == ("dead", b"\x00\xff body", "failed")
+        assert record.failures == (failure(0), failure(1), failure(2))
+        assert (record.attempts, record.crashes, record.fence, record.owner) == (3, 0, 3, lease.owner)
+        assert (record.queue, record.handler, record.name, record.priority) == (QUEUE, "greet", "no 1", 3)
+
+    @needs("DeadLetters")
+    def test_an_abandoned_message_can_be_charged_a_crash(self, backend: FullBackend) -> None:
+        (lease,) = put_and_take(backend, make(1))
+        backend.abandon([Abandon(lease=lease, reason="crash_loop", charge="crash")])
+        assert [(record.attempts, record.crashes) for record in backend.dead()] == [(0, 1)]
+
+    @needs("DeadLetters", "Inspectable")
+    def test_a_dead_letter_is_found_as_it_is_listed(self, backend: FullBackend) -> None:
+        kill(backend, 1)
+        assert [known(backend)] == backend.dead()
+
+    @needs("DeadLetters")
+    def test_dead_letters_are_listed_oldest_first_and_page_by_page(
+        self, backend: FullBackend, clock: AdvancingClock
+    ) -> None:
+        kill(backend, 3)
+        clock.advance(0.1)
+        kill(backend, 1, 2, 4)
+        first = backend.dead(limit=2)
+        second = backend.dead(limit=2, after=(first[-1].finished_at or 0, first[-1].id))
+        third = backend.dead(limit=2, after=(second[-1].finished_at or 0, second[-1].id))
+        assert [record.id for record in first + second + third] == [id_of(3), id_of(1), id_of(2), id_of(4)]
+
+    @needs("DeadLetters")
+    def test_dead_letters_are_listed_by_queue(self, backend: FullBackend) -> None:
+        kill(backend, 1)
+        kill(backend, 2, 3, queue=OTHER)
+        first = backend.dead(queue=OTHER, limit=1)
+        second = backend.dead(queue=OTHER, limit=5, after=(first[0].finished_at or 0, first[0].id))
+        assert [record.id for record in first + second] == [id_of(2), id_of(3)]
+
+    @needs("DeadLetters")
+    def test_a_replayed_message_starts_afresh_and_keeps_its_id_and_bytes(self, backend: FullBackend) -> None:
+        backend.put([make(1, body=b"as it was")])
+        fail_times(backend, 2)
+        backend.abandon([Abandon(lease=take(backend)[0], reason="failed", charge="attempt")])
+        assert backend.replay([id_of(1)]) == [id_of(1)]
+        (lease,) = take(backend)
+        assert (lease.id, lease.body, lease.attempts, lease.crashes, lease.suspect) == (
+            id_of(1),
+            b"as it was",
+            0,
+            0,
+            False,
+        )
+        assert backend.dead() == []
+
+    @needs("DeadLetters", "Inspectable")
+    def test_a_replayed_message_keeps_the_failures_of_its_former_life(self, backend: FullBackend) -> None:
+        backend.put([make(1)])
+        fail_times(backend, 2)
+        backend.abandon([Abandon(lease=take(backend)[0], reason="failed", charge="attempt", failure=failure(2))])
+        backend.replay([id_of(1)])
+        assert known(backend).failures == (failure(0), failure(1), failure(2))
+
+    @needs("DeadLetters")
+    def test_the_fence_grows_with_every_lease_and_survives_a_replay(self, backend: FullBackend) -> None:
+        backend.put([make(1)])
+        fail_times(backend, 2)
+        (last,) = take(backend)
+        backend.abandon([Abandon(lease=last, reason="failed")])
+        backend.replay([id_of(1)])
+        (lease,) = take(backend)
+        assert (last.fence, lease.fence) == (3, 4)
+        assert backend.ack([Ack(lease=last)]) == [last]
+
+    @needs("DeadLetters")
+    def test_a_replayed_message_is_due_from_the_moment_of_its_replay(
+        self, backend: FullBackend, clock: AdvancingClock
+    ) -> None:
+        (before,) = put_and_take(backend, make(1))
+        backend.abandon([Abandon(lease=before, reason="failed")])
+        clock.advance(1.0)
+        backend.replay([id_of(1)])
+        (lease,) = take(backend)
+        assert lease.due - before.due >= 1_000_000
+
+    @needs("DeadLetters")
+    def test_replayed_messages_wait_behind_their_priority_in_the_order_they_were_first_put(
+        self, backend: FullBackend
+    ) -> None:
+        kill(backend, 1, 2)
+        backend.put([make(3), make(4, priority=1)])
+        backend.replay([id_of(2), id_of(1)])
+        assert numbers(take(backend, 10)) == [3, 1, 2, 4]
+
+    @needs("DeadLetters")
+    def test_a_replay_names_only_the_ids_that_were_dead(self, backend: FullBackend) -> None:
+        kill(backend, 1)
+        backend.put([make(2)])
+        assert backend.replay([id_of(1), id_of(1), id_of(2), id_of(9)]) == [id_of(1)]
+        assert backend.replay([id_of(1)]) == []
+        assert drain(backend, 10) == [2, 1]
+
+    @needs("DeadLetters", "Inspectable")
+    def test_a_discarded_dead_letter_is_gone_for_good(self, backend: FullBackend) -> None:
+        kill(backend, 1, 2)
+        assert backend.discard([id_of(1), id_of(9)]) == [id_of(1)]
+        assert backend.find(id_of(1)) is None
+        assert [record.id for record in backend.dead()] == [id_of(2)]
+
+    @needs("DeadLetters", "Inspectable")
+    @pytest.mark.parametrize("verb", ["replay", "discard"])
+    def test_live_messages_are_no_dead_letters(self, backend: FullBackend, verb: str) -> None:
+        put_and_take(backend, make(1))
+        backend.put([make(2)])
+        before = (known(backend, 1), known(backend, 2))
+        assert getattr(backend, verb)([id_of(1), id_of(2)]) == []
+        assert (known(backend, 1), known(backend, 2)) == before
+
+    @needs("DeadLetters")
+    def test_a_replayed_message_can_die_again(self, backend: FullBackend) -> None:
+        kill(backend, *range(1, 4))
+        backend.replay([id_of(2)])
+        backend.abandon([Abandon(lease=take(backend)[0], reason="again")])
+        assert sorted((record.id, record.reason) for record in backend.dead()) == [
+            (id_of(1), "failed"),
+            (id_of(2), "again"),
+            (id_of(3), "failed"),
+        ]
+
+    @needs("DeadLetters")
+    def test_many_dead_letters_can_be_replayed_at_once(self, backend: FullBackend) -> None:
+        kill(backend, *range(300))
+        assert len(backend.replay([message.id for message in make_many(range(300))])) == 300
+        assert drain(backend, 100) == list(range(300))

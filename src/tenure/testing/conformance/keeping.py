@@ -1,0 +1,96 @@
+"""What renew and reap promise: a lease lives while it is renewed, and comes back at no charge when it is not."""
+
+from tenure.backends.contract import Ack, Reaped
+from tenure.testing.conformance.capabilities import needs
+from tenure.testing.conformance.messages import (
+    LEASE,
+    OTHER,
+    QUEUE,
+    AdvancingClock,
+    FullBackend,
+    expire,
+    id_of,
+    known,
+    make,
+    make_many,
+    numbers,
+    put_and_take,
+    take,
+)
+
+
+class Keeping:
+    def test_a_renewed_lease_outlives_its_first_expiry(self, backend: FullBackend, clock: AdvancingClock) -> None:
+        (lease,) = put_and_take(backend, make(1))
+        clock.advance(LEASE * 0.6)
+        assert backend.renew([lease], seconds=LEASE) == []
+        clock.advance(LEASE * 0.6)
+        assert backend.reap([QUEUE]) == []
+        assert backend.ack([Ack(lease=lease)]) == []
+
+    def test_a_renewed_lease_expires_in_the_end(self, backend: FullBackend, clock: AdvancingClock) -> None:
+        (lease,) = put_and_take(backend, make(1))
+        backend.renew([lease], seconds=LEASE * 2)
+        clock.advance(LEASE * 2 + 0.1)
+        assert backend.reap([QUEUE]) == [Reaped(id_of(1), QUEUE, crashed=False)]
+
+    def test_a_renewal_names_exactly_the_lost_leases_and_renews_the_others(
+        self, backend: FullBackend, clock: AdvancingClock
+    ) -> None:
+        leases = put_and_take(backend, *make_many(range(3)))
+        backend.ack([Ack(lease=leases[1])])
+        assert backend.renew(leases, seconds=LEASE * 3) == [leases[1]]
+        clock.advance(LEASE + 0.1)
+        assert backend.reap([QUEUE]) == []
+
+    def test_a_reaped_lease_cannot_be_renewed(self, backend: FullBackend, clock: AdvancingClock) -> None:
+        (lease,) = put_and_take(backend, make(1))
+        expire(backend, clock)
+        assert backend.renew([lease], seconds=LEASE) == [lease]
+        assert numbers(take(backend)) == [1]
+
+    def test_reaping_returns_only_what_expired(self, backend: FullBackend, clock: AdvancingClock) -> None:
+        put_and_take(backend, make(1))
+        clock.advance(LEASE * 0.6)
+        put_and_take(backend, make(2))
+        clock.advance(LEASE * 0.6)
+        assert backend.reap([QUEUE]) == [Reaped(id_of(1), QUEUE, crashed=False)]
+        assert backend.reap([QUEUE]) == []
+
+    def test_reaping_returns_only_what_is_in_the_named_queues(
+        self, backend: FullBackend, clock: AdvancingClock
+    ) -> None:
+        backend.put([make(1), make(2, queue=OTHER)])
+        take(backend, 2, QUEUE, OTHER)
+        clock.advance(LEASE + 0.1)
+        assert [each.id for each in backend.reap([OTHER])] == [id_of(2)]
+        assert [each.id for each in backend.reap([OTHER, QUEUE])] == [id_of(1)]
+
+    def test_reaping_tells_which_suspects_crashed(self, backend: FullBackend, clock: AdvancingClock) -> None:
+        put_and_take(backend, make(1))
+        expire(backend, clock)
+        take(backend)
+        clock.advance(LEASE + 0.1)
+        assert backend.reap([QUEUE]) == [Reaped(id_of(1), QUEUE, crashed=True)]
+
+    def test_a_reaped_message_keeps_its_place_and_its_attempts(
+        self, backend: FullBackend, clock: AdvancingClock
+    ) -> None:
+        put_and_take(backend, make(1))
+        backend.put([make(2)])
+        expire(backend, clock)
+        (lease,) = take(backend)
+        assert (numbers([lease]), lease.attempts, lease.crashes) == ([1], 0, 0)
+
+    def test_a_thousand_leases_can_be_reaped_at_once(self, backend: FullBackend, clock: AdvancingClock) -> None:
+        put_and_take(backend, *make_many(range(1000)))
+        clock.advance(LEASE + 0.1)
+        assert len({each.id for each in backend.reap([QUEUE])}) == 1000
+
+    @needs("Inspectable")
+    def test_a_settled_lease_has_nothing_to_reap(self, backend: FullBackend, clock: AdvancingClock) -> None:
+        (lease,) = put_and_take(backend, make(1))
+        backend.ack([Ack(lease=lease)])
+        clock.advance(LEASE + 0.1)
+        assert backend.reap([QUEUE]) == []
+        assert known(backend).state == "done"

@@ -1,0 +1,105 @@
+"""What the tests of the suite put, take and remember; small words, so that each test reads as its name."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from tenure.backends.contract import (
+    Ack,
+    Backend,
+    DeadLetters,
+    Inspectable,
+    JobRecord,
+    Lease,
+    Maintained,
+    Message,
+    Nack,
+)
+from tenure.definition.failure import Failure
+
+QUEUE = "mail"
+OTHER = "reports"
+LEASE = 1.0  # short, because the clock of a broker can only be advanced by waiting
+
+
+class FullBackend(Backend, Inspectable, DeadLetters, Maintained, Protocol):
+    """A backend with every capability; the tests that need one say so, the others use only the eight verbs."""
+
+
+class AdvancingClock(Protocol):
+    """The clock that the backend under test goes by; a fake moves at once, a broker's makes the test wait."""
+
+    def advance(self, seconds: float) -> None: ...
+
+
+def id_of(number: int) -> str:
+    """Ids that sort by their number, as UUIDv7 sorts by time."""
+    return f"00000000-0000-7000-8000-{number:012d}"
+
+
+def make(number: int, **fields: Any) -> Message:
+    """A message of the usual queue; `fields` are those of Message."""
+    usual = Message(id=id_of(number), queue=QUEUE, body=b"{}", handler="greet", name=f"no {number}")
+    return msgspec.structs.replace(usual, **fields)
+
+
+def make_many(numbers: range, queue: str = QUEUE) -> list[Message]:
+    return [make(number, queue=queue) for number in numbers]
+
+
+def take(backend: Backend, limit: int = 1, *queues: str) -> list[Lease]:
+    return backend.lease(queues or (QUEUE,), limit=limit, seconds=LEASE)
+
+
+def put_and_take(backend: Backend, *messages: Message) -> list[Lease]:
+    backend.put(messages)
+    return take(backend, len(messages))
+
+
+def numbers(leases: Sequence[Lease]) -> list[int]:
+    """Which messages these leases are for."""
+    return [int(lease.id.rpartition("-")[2]) for lease in leases]
+
+
+def drain(backend: Backend, limit: int, *queues: str) -> list[int]:
+    """Lease and ack batches until nothing is ready; which messages came, in what order."""
+    seen: list[int] = []
+    while leases := take(backend, limit, *queues):
+        seen += numbers(leases)
+        backend.ack([Ack(lease=lease) for lease in leases])
+    return seen
+
+
+def failure(number: int) -> Failure:
+    return Failure(type="ValueError", message=f"no {number}", at=number, attempt=number, place="mail.py:7", trace="…")
+
+
+def fail_times(backend: Backend, times: int) -> None:
+    """Lease and nack the head of the queue, with a charge and a failure each time."""
+    for number in range(times):
+        (lease,) = take(backend)
+        backend.nack([Nack(lease=lease, charge="attempt", failure=failure(number))])
+
+
+def expire(backend: Backend, clock: AdvancingClock) -> None:
+    """Let every lease of the usual queue run out, as when its holder vanished."""
+    clock.advance(LEASE + 0.1)
+    backend.reap([QUEUE])
+
+
+def known(backend: Inspectable, number: int = 1) -> JobRecord:
+    record = backend.find(id_of(number))
+    assert record is not None, f"the backend does not know message {number}"
+    return record
+
+
+def reap_all(backend: Backend, clock: AdvancingClock, count: int) -> list[str]:
+    """Advance the clock until this many leases were reaped, at most a minute; the ids, sorted."""
+    reaped: list[str] = []
+    for _ in range(120):
+        reaped += [each.id for each in backend.reap([QUEUE])]
+        if len(reaped) >= count:
+            break
+        clock.advance(0.5)
+    return sorted(reaped)

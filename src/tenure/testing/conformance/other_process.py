@@ -1,0 +1,45 @@
+"""Another process on the backend under test: `python -m tenure.testing.conformance.other_process VERB URL QUEUE …`."""
+
+import sys
+from collections.abc import Callable
+
+from tenure.backends.contract import Ack, Backend
+from tenure.backends.opening import open_backend
+from tenure.clock import SystemClock
+from tenure.testing.conformance.messages import LEASE, make, numbers
+
+
+def drain(backend: Backend, queue: str) -> None:
+    """Lease and ack until nothing is ready, and print the number of each message."""
+    while leases := backend.lease([queue], limit=20, seconds=60):
+        lost = backend.ack([Ack(lease=lease) for lease in leases])
+        say(*(str(number) for number in numbers([lease for lease in leases if lease not in lost])))
+
+
+def hold(backend: Backend, queue: str, count: str) -> None:
+    """Lease, say so, and keep what was leased until killed."""
+    leases = backend.lease([queue], limit=int(count), seconds=LEASE)
+    say(f"holding {len(leases)}")
+    sys.stdin.read()
+
+
+def put(backend: Backend, queue: str, number: str) -> None:
+    backend.put([make(int(number), queue=queue)])
+
+
+def say(*lines: str) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
+
+
+VERBS: dict[str, Callable[..., None]] = {"drain": drain, "hold": hold, "put": put}
+
+
+def main(verb: str, url: str, *arguments: str) -> None:
+    backend = open_backend(url, SystemClock())
+    VERBS[verb](backend, *arguments)
+    backend.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,116 @@
+"""What inspection and upkeep promise: every state is named and counted, and only what is old enough is deleted."""
+
+import pytest
+
+from tenure.backends.contract import STATES, Abandon, Ack, Terminal
+from tenure.testing.conformance.capabilities import needs
+from tenure.testing.conformance.messages import (
+    OTHER,
+    QUEUE,
+    AdvancingClock,
+    FullBackend,
+    fail_times,
+    id_of,
+    known,
+    make,
+    make_many,
+    put_and_take,
+    take,
+)
+
+
+def end(backend: FullBackend, *messages: int, queue: str = QUEUE, state: Terminal = "done") -> int:
+    """Put and end these messages; when the last one ended, by the backend's clock."""
+    backend.put([make(number, queue=queue) for number in messages])
+    backend.ack([Ack(lease=lease, state=state) for lease in take(backend, len(messages), queue)])
+    return known(backend, messages[-1]).finished_at or 0
+
+
+class Recording:
+    @needs("Inspectable")
+    def test_counts_name_every_state_of_every_queue(self, backend: FullBackend) -> None:
+        end(backend, 1)
+        end(backend, 2, 3, state="cancelled")
+        end(backend, 4, state="expired")
+        backend.abandon([Abandon(lease=put_and_take(backend, make(5))[0], reason="failed")])
+        put_and_take(backend, make(6))
+        backend.put([make(7), make(8), make(9, delay=60), make(10, queue=OTHER)])
+        ended = {"done": 1, "dead": 1, "cancelled": 2, "expired": 1}
+        assert backend.counts() == {
+            QUEUE: {"ready": 2, "delayed": 1, "parked": 0, "leased": 1, **ended},
+            OTHER: {**dict.fromkeys(STATES, 0), "ready": 1},
+        }
+
+    @needs("Inspectable")
+    def test_an_empty_backend_counts_nothing(self, backend: FullBackend) -> None:
+        assert backend.counts() == {}
+
+    @needs("Inspectable")
+    def test_an_unknown_id_is_not_found(self, backend: FullBackend) -> None:
+        assert backend.find("nobody") is None
+
+    @needs("Inspectable")
+    def test_a_waiting_message_is_found_with_all_that_was_put(self, backend: FullBackend) -> None:
+        backend.put([make(1, body=b"\x00\xff", priority=8, delay=2.5)])
+        record = known(backend)
+        assert (record.id, record.queue, record.handler, record.name) == (id_of(1), QUEUE, "greet", "no 1")
+        assert (record.state, record.priority, record.body) == ("delayed", 8, b"\x00\xff")
+        assert (record.attempts, record.crashes, record.fence, record.owner) == (0, 0, 0, None)
+        assert record.due_at - record.enqueued_at == 2_500_000
+        assert (record.finished_at, record.lease_until, record.failures) == (None, None, ())
+
+    @needs("Inspectable")
+    def test_a_leased_message_is_found_with_its_holder(self, backend: FullBackend) -> None:
+        backend.put([make(1)])
+        fail_times(backend, 1)
+        (lease,) = take(backend)
+        record = known(backend)
+        assert (record.state, record.owner, record.fence, record.attempts) == ("leased", lease.owner, 2, 1)
+
+    @needs("Maintained", "Inspectable")
+    @pytest.mark.parametrize("state", ["done", "cancelled", "expired"])
+    def test_trimming_deletes_only_what_ended_before(
+        self, backend: FullBackend, clock: AdvancingClock, state: Terminal
+    ) -> None:
+        end(backend, 1, state=state)
+        clock.advance(0.5)
+        limit = end(backend, 2, state=state)
+        assert backend.trim(state, limit, 10) == 1
+        assert backend.find(id_of(1)) is None
+        assert known(backend, 2).state == state
+
+    @needs("Maintained", "Inspectable", "DeadLetters")
+    def test_dead_letters_are_trimmed_by_the_same_rule(self, backend: FullBackend, clock: AdvancingClock) -> None:
+        backend.abandon([Abandon(lease=put_and_take(backend, make(1))[0], reason="failed")])
+        clock.advance(0.5)
+        backend.abandon([Abandon(lease=put_and_take(backend, make(2))[0], reason="failed")])
+        assert backend.trim("dead", known(backend, 2).finished_at or 0, 10) == 1
+        assert [record.id for record in backend.dead()] == [id_of(2)]
+
+    @needs("Maintained", "Inspectable")
+    def test_trimming_deletes_at_most_its_limit_whatever_the_queue(
+        self, backend: FullBackend, clock: AdvancingClock
+    ) -> None:
+        end(backend, 1, 2)
+        limit = end(backend, 3, 4, queue=OTHER) + 1
+        assert [backend.trim("done", limit, 3), backend.trim("done", limit, 3), backend.trim("done", limit, 3)] == [
+            3,
+            1,
+            0,
+        ]
+
+    @needs("Maintained", "Inspectable")
+    def test_trimming_one_state_leaves_the_others_and_the_living(self, backend: FullBackend) -> None:
+        limit = end(backend, 1, state="cancelled") + 1
+        backend.put([make(2), make(3, delay=60)])
+        assert backend.trim("done", limit, 10) == 0
+        assert [known(backend, number).state for number in (1, 2, 3)] == ["cancelled", "ready", "delayed"]
+
+    @needs("Maintained", "Inspectable")
+    def test_a_trimmed_id_is_forgotten_and_may_be_put_again(self, backend: FullBackend) -> None:
+        backend.put([make(1)])
+        fail_times(backend, 1)
+        backend.ack([Ack(lease=take(backend)[0])])
+        backend.trim("done", (known(backend).finished_at or 0) + 1, 10)
+        assert backend.put(make_many(range(1, 2))) == [id_of(1)]
+        assert known(backend).failures == ()

@@ -1,0 +1,93 @@
+"""What concurrency promises: many threads and processes share a backend, each message has one holder, none is lost."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tenure.backends.contract import Ack
+from tenure.testing.conformance.capabilities import SHARED, needs
+from tenure.testing.conformance.messages import (
+    QUEUE,
+    AdvancingClock,
+    FullBackend,
+    drain,
+    id_of,
+    make_many,
+    numbers,
+    reap_all,
+    take,
+)
+
+THREADS = 4
+PROCESSES = 3
+PATIENCE = 60.0
+
+
+def start(verb: str, url: str, *arguments: str) -> subprocess.Popen[str]:
+    """Another process on the same backend; see other_process for the verbs."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tenure.testing.conformance.other_process", verb, url, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+class Sharing:
+    @pytest.fixture
+    def url(self) -> str:
+        """Where other processes open the backend under test; override it where that can be done."""
+        raise NotImplementedError("a backend that is Shared needs a fixture `url`")
+
+    def test_a_thousand_messages_are_leased_once_each_by_many_threads(self, backend: FullBackend) -> None:
+        backend.put(make_many(range(1000)))
+        with ThreadPoolExecutor(THREADS) as threads:
+            runs = [threads.submit(drain, backend, 7) for _ in range(THREADS)]
+            seen = [number for run in runs for number in run.result(PATIENCE)]
+        assert sorted(seen) == list(range(1000))
+
+    def test_puts_from_many_threads_are_all_stored(self, backend: FullBackend) -> None:
+        with ThreadPoolExecutor(THREADS) as threads:
+            list(threads.map(backend.put, [make_many(range(first, first + 25)) for first in range(0, 500, 25)]))
+        assert sorted(drain(backend, 100)) == list(range(500))
+
+    def test_one_message_raced_for_by_many_threads_is_settled_once(self, backend: FullBackend) -> None:
+        backend.put(make_many(range(1)))
+        (lease,) = take(backend)
+        with ThreadPoolExecutor(THREADS) as threads:
+            lost = list(threads.map(backend.ack, [[Ack(lease=lease)]] * THREADS))
+        assert sorted(lost, key=len) == [[], *[[lease]] * (THREADS - 1)]
+
+    @needs(SHARED)
+    def test_a_thousand_messages_are_leased_once_each_by_many_processes(self, backend: FullBackend, url: str) -> None:
+        backend.put(make_many(range(1000)))
+        others = [start("drain", url, QUEUE) for _ in range(PROCESSES)]
+        seen = [int(line) for other in others for line in other.communicate(timeout=PATIENCE)[0].split()]
+        assert sorted(seen) == list(range(1000))
+        assert [other.returncode for other in others] == [0] * PROCESSES
+
+    @needs(SHARED)
+    def test_what_one_process_puts_another_leases(self, backend: FullBackend, url: str) -> None:
+        with start("put", url, QUEUE, "7") as other:
+            other.wait(PATIENCE)
+        assert numbers(take(backend, 10)) == [7]
+
+    @needs(SHARED)
+    def test_a_killed_process_loses_none_of_what_it_held(
+        self, backend: FullBackend, url: str, clock: AdvancingClock
+    ) -> None:
+        backend.put(make_many(range(20)))
+        with start("hold", url, QUEUE, "10") as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "holding 10\n"
+            other.kill()
+        assert drain(backend, 20) == list(range(10, 20))
+        assert reap_all(backend, clock, 10) == [id_of(number) for number in range(10)]
+
+    @needs(SHARED)
+    def test_a_put_of_another_process_wakes_a_waiting_lease(self, backend: FullBackend, url: str) -> None:
+        with ThreadPoolExecutor(1) as threads, start("put", url, QUEUE, "7"):
+            waiting = threads.submit(backend.lease, [QUEUE], limit=1, seconds=PATIENCE, wait=PATIENCE)
+            assert numbers(waiting.result(PATIENCE / 2)) == [7]

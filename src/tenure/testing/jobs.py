@@ -1,0 +1,119 @@
+"""Jobs in tests: look at what an app enqueued, and run what is due, in the thread of the test."""
+
+from collections import Counter
+from datetime import datetime
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from tenure.backends.contract import Backend, Inspectable, JobRecord
+from tenure.backends.memory import MemoryBackend
+from tenure.clock import to_datetime
+from tenure.definition.function import JobFunction
+from tenure.errors import TenureError
+from tenure.events import Status
+from tenure.wire.envelope import Wire
+from tenure.worker.worker import Worker
+
+
+class Channel(Protocol):
+    """A backend and the wire that opens its messages."""
+
+    @property
+    def backend(self) -> Backend: ...
+
+    @property
+    def wire(self) -> Wire: ...
+
+
+class App(Protocol):
+    """The part of a Tenure app that tests use."""
+
+    def channel(self) -> Channel: ...
+
+    def worker(self, *queues: str, burst: bool = False) -> Worker: ...
+
+
+class EnqueuedJob(Struct, frozen=True, kw_only=True):
+    """A job that waits; `payload` is plain JSON data, for functions the object of their arguments."""
+
+    id: str
+    handler: str
+    payload: Any
+    queue: str
+    name: str | None
+    priority: int
+    max_retries: int
+    attempts: int
+    due: datetime
+    meta: dict[str, Any]
+
+
+def run_due(app: App, *queues: str) -> Counter[Status]:
+    """Run every job that is ready now, and what those jobs enqueue, on these queues or on all; returns what became.
+
+    Jobs that fail and back off are not waited for: advance the app's FakeClock and call it again.
+    """
+    tally: Counter[Status] = Counter()
+    served: set[str] = set()
+    while left := sorted(set(queues or _queues(app)) - served):
+        served.update(left)
+        tally += app.worker(*sorted(served), burst=True).run()
+    return tally
+
+
+def enqueued(
+    app: App, handler: str | JobFunction[..., Any] | None = None, *, queue: str | None = None
+) -> list[EnqueuedJob]:
+    """The jobs that wait, ready or delayed, in the order they would run once due; only on `memory://`.
+
+    It asks the backend instead of listening to events, so that nothing has to be installed before the code
+    under test runs, and what has run meanwhile is not shown. Backends with many messages offer no such list.
+    """
+    channel = app.channel()
+    if not isinstance(channel.backend, MemoryBackend):
+        raise TenureError("enqueued() lists jobs of memory:// only; open the app of your tests with that URL")
+    jobs = [_opened(record, channel.wire) for record in channel.backend.waiting()]
+    key = handler.key if isinstance(handler, JobFunction) else handler
+    return [job for job in jobs if key in (None, job.handler) and queue in (None, job.queue)]
+
+
+def assert_enqueued(app: App, handler: str | JobFunction[..., Any], /, **arguments: Any) -> EnqueuedJob:
+    """The first waiting job of this handler whose payload holds these arguments; AssertionError when there is none."""
+    wanted = msgspec.to_builtins(arguments)
+    for job in enqueued(app, handler):
+        if not wanted or (isinstance(job.payload, dict) and wanted.items() <= job.payload.items()):
+            return job
+    key = handler.key if isinstance(handler, JobFunction) else handler
+    waiting = "".join(f"\n  {_shown(job.handler, job.payload)} on {job.queue!r}" for job in enqueued(app))
+    raise AssertionError(f"no job {_shown(key, wanted)} is waiting; waiting are:{waiting or ' none'}")
+
+
+def _queues(app: App) -> list[str]:
+    backend = app.channel().backend
+    if not isinstance(backend, Inspectable):
+        raise TenureError("this backend cannot tell which queues it has; name them: run_due(app, 'emails')")
+    return list(backend.counts())
+
+
+def _opened(record: JobRecord, wire: Wire) -> EnqueuedJob:
+    envelope = wire.open(record.body or b"", record.queue)
+    return EnqueuedJob(
+        id=record.id,
+        handler=envelope.job,
+        payload=msgspec.json.decode(envelope.payload),
+        queue=record.queue,
+        name=envelope.name,
+        priority=envelope.priority,
+        max_retries=envelope.max_retries,
+        attempts=record.attempts,
+        due=to_datetime(record.due_at),
+        meta={} if envelope.meta is UNSET else envelope.meta,
+    )
+
+
+def _shown(handler: str, payload: Any) -> str:
+    if isinstance(payload, dict):
+        return f"{handler}({', '.join(f'{name}={value!r}' for name, value in payload.items())})"
+    return f"{handler}({payload!r})"

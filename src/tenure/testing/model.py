@@ -1,0 +1,150 @@
+"""A second opinion on backends: what the verbs mean, on one dictionary, and a machine that compares.
+
+`machine_for` needs hypothesis, which it imports itself; nothing else here does.
+A lease that expired and was not reaped yet is never settled: backends may differ there.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tenure.backends.contract import Abandon, Ack, Lease, Message, Verdict
+from tenure.clock import MICROSECOND, Clock
+
+if TYPE_CHECKING:
+    from hypothesis.stateful import RuleBasedStateMachine
+
+    from tenure.testing.machine import ModelledBackend
+
+
+@dataclass
+class Known:
+    """What should be true of one message."""
+
+    message: Message
+    place: tuple[int, int]
+    due: int
+    state: str = "waiting"
+    attempts: int = 0
+    crashes: int = 0
+    fence: int = 0
+    suspect: bool = False
+    expires: int = 0
+
+
+@dataclass
+class Model:
+    """One flat dictionary, searched from end to end: slow, and plain enough to be believed."""
+
+    jobs: dict[str, Known] = field(default_factory=dict)
+    puts: int = 0
+
+    def put(self, messages: Iterable[Message], now: int) -> list[str]:
+        fresh = []
+        for message in messages:
+            if message.id not in self.jobs:
+                due = now + round(message.delay * MICROSECOND)
+                self.jobs[message.id] = Known(message, self._place_at_the_end(message), due)
+                fresh.append(message.id)
+        return fresh
+
+    def lease(self, queues: Sequence[str], limit: int, expires: int, now: int) -> list[str]:
+        granted: list[str] = []
+        for job in (job for queue in queues for job in self._ready(queue, now)):
+            if len(granted) == limit or (granted and job.suspect):
+                break
+            job.state, job.expires = "leased", expires
+            job.fence += 1
+            granted.append(job.message.id)
+            if job.suspect:
+                break
+        return granted
+
+    def settle(self, verdicts: Iterable[Verdict], now: int) -> list[Lease]:
+        lost = []
+        for verdict in verdicts:
+            if not self.holds(verdict.lease):
+                lost.append(verdict.lease)
+                continue
+            job = self.jobs[verdict.lease.id]
+            if isinstance(verdict, Ack):
+                job.state = verdict.state
+                continue
+            job.attempts += verdict.charge == "attempt"
+            job.crashes += verdict.charge == "crash"
+            if isinstance(verdict, Abandon):
+                job.state = "dead"
+            else:
+                job.state, job.suspect = "waiting", verdict.charge == "suspect"
+                job.due = now + round(verdict.delay * MICROSECOND)
+        return lost
+
+    def renew(self, leases: Iterable[Lease], expires: int) -> list[Lease]:
+        lost = []
+        for lease in leases:
+            if self.holds(lease):
+                self.jobs[lease.id].expires = expires
+            else:
+                lost.append(lease)
+        return lost
+
+    def reap(self, queues: Sequence[str], now: int) -> set[tuple[str, bool]]:
+        reaped = set()
+        for job in self.jobs.values():
+            if job.message.queue in queues and job.state == "leased" and job.expires <= now:
+                reaped.add((job.message.id, job.suspect))
+                job.crashes += job.suspect
+                job.state, job.suspect, job.due = "waiting", True, now
+        return reaped
+
+    def replay(self, ids: Iterable[str], now: int) -> set[str]:
+        dead = self.dead_among(ids)
+        for id in sorted(dead):
+            job = self.jobs[id]
+            job.place = self._place_at_the_end(job.message)
+            job.state, job.suspect, job.due = "waiting", False, now
+            job.attempts = job.crashes = 0
+        return dead
+
+    def discard(self, ids: Iterable[str]) -> set[str]:
+        dead = self.dead_among(ids)
+        for id in dead:
+            del self.jobs[id]
+        return dead
+
+    def holds(self, lease: Lease) -> bool:
+        job = self.jobs.get(lease.id)
+        return job is not None and job.state == "leased" and job.fence == lease.fence
+
+    def in_doubt(self, lease: Lease, now: int) -> bool:
+        """Expired but not reaped: whether it may still be settled is left open."""
+        return self.holds(lease) and self.jobs[lease.id].expires <= now
+
+    def dead_among(self, ids: Iterable[str]) -> set[str]:
+        return {id for id in ids if id in self.jobs and self.jobs[id].state == "dead"}
+
+    def counts(self) -> dict[str, Counter[str]]:
+        found: dict[str, Counter[str]] = {}
+        for job in self.jobs.values():
+            found.setdefault(job.message.queue, Counter())[job.state] += 1
+        return found
+
+    def _ready(self, queue: str, now: int) -> list[Known]:
+        ready = [
+            job
+            for job in self.jobs.values()
+            if job.message.queue == queue and job.state == "waiting" and job.due <= now
+        ]
+        return sorted(ready, key=lambda job: job.place)
+
+    def _place_at_the_end(self, message: Message) -> tuple[int, int]:
+        self.puts += 1
+        return (-message.priority, self.puts)
+
+
+def machine_for(open_backend: Callable[[Clock], "ModelledBackend"]) -> "type[RuleBasedStateMachine]":
+    """A hypothesis state machine that drives a fresh backend and the model side by side; use its `.TestCase`."""
+    from tenure.testing.machine import ComparingMachine
+
+    return type("BackendMachine", (ComparingMachine,), {"open_backend": staticmethod(open_backend)})

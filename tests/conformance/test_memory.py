@@ -1,0 +1,20 @@
+"""The memory backend keeps the promises; it lives in one process only."""
+
+import pytest
+
+from tenure.backends.memory import MemoryBackend
+from tenure.testing import FakeClock
+from tenure.testing.conformance import BackendConformance
+
+
+class TestMemory(BackendConformance):
+    capabilities = frozenset({"Inspectable", "DeadLetters", "Maintained"})
+    expected_skips = 4  # those with a second process
+
+    @pytest.fixture
+    def clock(self):
+        return FakeClock()
+
+    @pytest.fixture
+    def backend(self, clock):
+        return MemoryBackend(clock)

@@ -1,0 +1,26 @@
+"""Memory and SQLite agree with a model written without looking at either."""
+
+import itertools
+import tempfile
+
+from hypothesis import settings
+
+from tenure.backends.memory import MemoryBackend
+from tenure.backends.opening import open_backend
+from tenure.testing.model import machine_for
+
+
+def test_the_memory_backend_agrees_with_the_model():
+    run(MemoryBackend, examples=60)
+
+
+def test_the_sqlite_backend_agrees_with_the_model():
+    numbers = itertools.count()
+    with tempfile.TemporaryDirectory() as folder:
+        run(lambda clock: open_backend(f"sqlite:///{folder}/{next(numbers)}.db?synchronous=normal", clock), examples=30)
+
+
+def run(opener, examples):
+    machine = machine_for(opener)
+    machine.TestCase.settings = settings(max_examples=examples, stateful_step_count=40, deadline=None)
+    machine.TestCase().runTest()

@@ -1,0 +1,105 @@
+"""The reference pages name what exists, and say the same of it as the code."""
+
+import inspect
+import re
+import typing
+from pathlib import Path
+from types import ModuleType
+
+import msgspec
+import pytest
+
+import tenure
+from tenure import errors, events, settings
+from tenure.definition.options import JobOptions
+from tenure.metrics import memory
+from tenure.worker.worker import Worker
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+SIGNATURE = re.compile(r"^### `([\w.]+)(\(.*\))`$", re.MULTILINE)
+PUBLIC = {name: getattr(tenure, name) for name in tenure.__all__} | {"Worker": Worker}
+
+EVENTS = [cls.__name__ for cls in typing.get_args(events.Event)]
+
+
+def page(name: str) -> str:
+    return (REFERENCE / name).read_text("utf-8")
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """Table rows by their first cell, without back-quotes."""
+    found = {}
+    for line in text.splitlines():
+        cells = [cell.strip().replace("\\|", "|").strip("`") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if cells:
+            found[cells[0]] = cells[1:]
+    return found
+
+
+def classes_of(module: ModuleType) -> list[str]:
+    return [name for name, cls in inspect.getmembers(module, inspect.isclass) if cls.__module__ == module.__name__]
+
+
+def settings_rows() -> list[tuple[str, str, str, str]]:
+    described = []
+    for prefix, struct in (("", settings.Settings), ("retention.", settings.Retention)):
+        for field in msgspec.structs.fields(struct):
+            default = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
+            kind = getattr(field.type, "__name__", str(field.type)) if inspect.isclass(field.type) else str(field.type)
+            shown = "Retention()" if isinstance(default, settings.Retention) else repr(default)
+            variable = settings.PREFIX + (prefix + field.name).upper().replace(".", "__")
+            described.append((prefix + field.name, kind.replace("typing.", ""), shown, variable))
+    return described
+
+
+@pytest.mark.parametrize(("name", "kind", "default", "variable"), settings_rows())
+def test_a_setting_is_described_with_its_type_default_and_variable(
+    name: str, kind: str, default: str, variable: str
+) -> None:
+    assert rows(page("settings.md"))[name][:3] == [kind, default, variable]
+
+
+def test_the_settings_page_describes_no_setting_that_does_not_exist() -> None:
+    described = {name for name, cells in rows(page("settings.md")).items() if len(cells) == 4}
+    assert described - {"setting", "---"} == {name for name, *_ in settings_rows()}
+
+
+@pytest.mark.parametrize("name", classes_of(errors))
+def test_an_error_is_described(name: str) -> None:
+    assert f"`{name}`" in page("errors.md")
+
+
+@pytest.mark.parametrize("name", [*EVENTS, *events.Status, *memory._COUNTERS.values()])
+def test_an_event_status_or_counter_is_described(name: str) -> None:
+    assert f"`{name}`" in page("events-and-metrics.md")
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_name_is_described(name: str) -> None:
+    assert re.search(rf"`{name}[.(`]", page("python-api.md"))
+
+
+@pytest.mark.parametrize("name", JobOptions.__annotations__)
+def test_a_job_option_is_described(name: str) -> None:
+    assert f"`{name}`" in page("python-api.md")
+
+
+@pytest.mark.parametrize("cls", [tenure.Tenure, tenure.JobBuilder, tenure.JobFunction, tenure.Context, Worker])
+def test_a_public_method_is_described(cls: type) -> None:
+    text = page("python-api.md")
+    methods = [name for name in vars(cls) if not name.startswith("_")]
+    assert [name for name in methods if not re.search(rf"`(?:{cls.__name__}\.)?{name}[(`]", text)] == []
+
+
+@pytest.mark.parametrize(("name", "shown"), SIGNATURE.findall(page("python-api.md")))
+def test_a_signature_is_the_one_in_the_code(name: str, shown: str) -> None:
+    owner, _, attribute = name.partition(".")
+    subject = getattr(PUBLIC[owner], attribute) if attribute else PUBLIC[owner]
+    assert shown == bare_signature(subject)
+
+
+def bare_signature(subject: typing.Any) -> str:
+    """The signature without `self` and annotations."""
+    signature = inspect.signature(subject)
+    parameters = [each.replace(annotation=each.empty) for each in signature.parameters.values() if each.name != "self"]
+    return str(inspect.Signature(parameters))

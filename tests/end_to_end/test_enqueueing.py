@@ -1,0 +1,54 @@
+"""`tenure enqueue`."""
+
+import pytest
+
+
+def test_enqueue_prints_the_id(tenure):
+    done = tenure("enqueue", "add", "--payload", '{"a": 1}')
+    assert done.returncode == 0
+    assert tenure.state(done.stdout.strip()) == "ready"
+
+
+def test_enqueue_takes_every_option_of_a_job(tenure):
+    id = tenure.enqueue(
+        *("add", "--payload", '{"a": 1, "b": 2}', "--queue", "sums", "--priority", "high", "--delay", "10m"),
+        *("--name", "one and two", "--max-retries", "3", "--timeout", "30", "--idempotency-key", "k1"),
+    )
+    job = tenure.json("jobs", "show", id)
+    wanted = {
+        "job": "add", "payload": {"a": 1, "b": 2}, "queue": "sums", "priority": 8, "state": "delayed",
+        "name": "one and two", "max_retries": 3, "timeout": 30.0, "idempotency_key": "k1",
+    }  # fmt: skip
+    assert {name: job[name] for name in wanted} == wanted
+
+
+def test_a_handler_class_takes_any_json(tenure):
+    id = tenure.enqueue("echo", "--payload", '{"deep": [1, {"x": null}]}')
+    assert tenure.json("jobs", "show", id)["payload"] == {"deep": [1, {"x": None}]}
+
+
+def test_an_alias_of_a_queue_means_the_queue(tenure):
+    tenure.environment["TENURE_ALIASES"] = '{"mail": "emails"}'
+    assert tenure.json("jobs", "show", tenure.enqueue("fail", "--queue", "mail"))["queue"] == "emails"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["add", "--payload", "{a: 1}"], "--payload is not JSON"),
+        (["nonsense"], "no handler is registered under 'nonsense'"),
+        (["add", "--payload", '{"a": "one"}'], "Expected `int`, got `str` - at `$.a`"),
+        (["add"], "missing required field `a`"),
+        (["fail", "--queue", "a b"], "'a b' cannot name a queue"),
+        (["fail", "--delay", "soon"], "delay 'soon' is not a duration"),
+        (["fail", "--priority", "11"], "priority must be a whole number from 0 to 9"),
+        (["fail", "--priority", "urgent"], "priority 'urgent' is unknown"),
+        (["fail", "--max-retries", "-1"], "max_retries must be"),
+        (["fail", "--timeout", "0"], "timeout must be more than 0"),
+    ],
+)
+def test_a_job_that_could_never_run_is_refused_in_one_line(tenure, arguments, says):
+    done = tenure("enqueue", *arguments)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("Error: ")
+    assert says in done.stderr

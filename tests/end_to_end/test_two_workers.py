@@ -1,0 +1,39 @@
+"""The acceptance script: a large backlog, two workers at once, every job exactly once."""
+
+from collections import Counter
+
+import pytest
+
+JOBS = 20_000
+
+APP = f"""
+import os
+from pathlib import Path
+
+from tenure import Tenure
+
+app = Tenure()
+book = open(Path(__file__).parent / f"ran-{{os.getpid()}}", "a", buffering=1)
+
+
+@app.job
+def note(number: int) -> None:
+    book.write(f"{{number}}\\n")
+
+
+if __name__ == "__main__":
+    app.enqueue_many(note.build(number=number) for number in range({JOBS}))
+"""
+
+
+@pytest.mark.slow
+def test_two_workers_run_every_one_of_20_000_jobs_once_and_share_them(tenure):
+    (tenure.folder / "ledger.py").write_text(APP)
+    tenure.python("ledger.py")
+    workers = [tenure.start("--app", "ledger:app", "work", "--burst") for _ in range(2)]
+    said = [worker.communicate(timeout=100) for worker in workers]
+    shares = [(tenure.folder / f"ran-{worker.pid}").read_text().split() for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], said
+    assert Counter(shares[0] + shares[1]) == Counter(map(str, range(JOBS)))
+    assert min(map(len, shares)) >= JOBS / 4
+    assert tenure.json("health")["queues"]["default"]["done"] == JOBS

@@ -1,0 +1,92 @@
+"""What integration tests share: backends to run on, other processes, and waiting that ends as soon as it can."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import pytest
+
+from tenure import Tenure
+from tenure.backends.contract import Message
+from tenure.testing import FakeClock
+
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def url(request, tmp_path):
+    return {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/jobs.db?synchronous=normal"}[request.param]
+
+
+@pytest.fixture
+def app(url, clock):
+    with Tenure(url, clock=clock, backoff={"jitter": 0}) as app:
+        yield app
+
+
+@pytest.fixture
+def message():
+    """Makes messages: message(7, queue="mail")."""
+
+    def make(number, **fields):
+        return Message(**{"id": f"job-{number:08d}", "queue": "mail", "body": b"{}", "handler": "greet", **fields})
+
+    return make
+
+
+@pytest.fixture
+def eventually():
+    """Asks until the answer is yes, and fails when it stays no for too long."""
+
+    def wait(condition, seconds=PATIENCE):
+        give_up = time.monotonic() + seconds
+        while not (answer := condition()):
+            assert time.monotonic() < give_up, f"not true after {seconds:g} s: {condition}"
+            time.sleep(0.005)  # nobody can tell us: it happens in another process, or inside a role
+        return answer
+
+    return wait
+
+
+@pytest.fixture
+def start():
+    """Starts Python code in another process, its arguments in sys.argv; whatever still runs at the end is killed."""
+    started = []
+
+    def run(code, *arguments):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.fixture
+def finish():
+    """Waits for processes to end well; what each printed."""
+
+    def wait(*processes):
+        outputs = [process.communicate(timeout=PATIENCE) for process in processes]
+        assert [process.returncode for process in processes] == [0] * len(processes), outputs
+        return [output for output, _ in outputs]
+
+    return wait

@@ -1,0 +1,397 @@
+"""What becomes of a job: every way a handler can end, on every embedded backend, from enqueue to the record kept."""
+
+import asyncio
+import signal
+import sys
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar
+
+import pytest
+
+from tenure import Cancel, Context, Job, Postpone, Retry, current_context
+from tenure.testing import run_due
+
+pytestmark = pytest.mark.timeout(60, method="thread")  # the runner needs the alarm that the other method uses
+
+
+def test_a_job_runs_with_its_arguments_and_leaves_its_output(app):
+    @app.job
+    def greet(name: str, times: int = 2):
+        return f"hello {name} " * times
+
+    id = greet.enqueue(name="Ada")
+    assert run_due(app) == {"acked": 1}
+    record = app.backend.find(id)
+    assert (record.state, record.output, record.attempts, record.fence) == ("done", "hello Ada hello Ada ", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("returned", "printed", "output"),
+    [
+        (None, "", None),
+        (None, "printed\n", "printed\n"),
+        ("text", "", "text"),
+        ("text", "printed", "text\nprinted"),
+        ({"rows": 3}, "", '{"rows":3}'),
+        (b"\xff", "", '"/w=="'),
+        ("half \udcff surrogate", "", "half \\udcff surrogate"),
+        ("with \x00 inside", "", "with \\x00 inside"),
+    ],
+)
+def test_what_a_handler_returns_and_prints_is_kept_as_one_text(app, returned, printed, output):
+    @app.job
+    def speak():
+        sys.stdout.write(printed)
+        return returned
+
+    id = speak.enqueue()
+    assert run_due(app) == {"acked": 1}
+    assert app.backend.find(id).output == output
+
+
+def test_a_failure_backs_off_and_is_retried_until_the_budget_is_spent(app, clock):
+    @app.job(max_retries=2)
+    def break_down(context: Context):
+        raise ValueError(f"attempt {context.attempt}")
+
+    id = break_down.enqueue()
+    assert run_due(app) == {"requeued": 1}
+    clock.advance(4.9)
+    assert run_due(app) == {}
+    clock.advance(0.2)
+    assert run_due(app) == {"requeued": 1}
+    clock.advance(10.1)
+    assert run_due(app) == {"dead-lettered": 1}
+    (record,) = app.backend.dead()
+    assert (record.id, record.reason, record.attempts) == (id, "failed", 3)
+    assert [(each.type, each.message, each.attempt) for each in record.failures] == [
+        ("ValueError", "attempt 1", 1),
+        ("ValueError", "attempt 2", 2),
+        ("ValueError", "attempt 3", 3),
+    ]
+    assert "test_outcomes.py" in record.failures[0].place
+
+
+def test_a_dead_letter_that_is_replayed_gets_its_attempts_anew(app):
+    healed = threading.Event()
+
+    @app.job(max_retries=1, backoff="none")
+    def stumble(context: Context):
+        if not healed.is_set():
+            raise ValueError("broken")
+        return f"attempt {context.attempt}, fence {context.fence}"
+
+    id = stumble.enqueue()
+    assert run_due(app) == {"requeued": 1, "dead-lettered": 1}
+    healed.set()
+    app.backend.replay([id])
+    assert run_due(app) == {"acked": 1}
+    assert app.backend.find(id).output == "attempt 1, fence 3"
+
+
+def test_retry_names_its_own_delay_and_counts(app, clock):
+    @app.job(max_retries=1)
+    def stumble(context: Context):
+        raise Retry("the bank is closed", delay=600)
+
+    id = stumble.enqueue()
+    assert run_due(app) == {"requeued": 1}
+    clock.advance(599)
+    assert run_due(app) == {}
+    clock.advance(2)
+    assert run_due(app) == {"dead-lettered": 1}
+    assert [each.message for each in app.backend.find(id).failures] == ["the bank is closed"] * 2
+
+
+def test_cancel_ends_the_job_without_calling_it_a_failure(app):
+    @app.job(max_retries=5)
+    def give_up():
+        raise Cancel("the order was withdrawn")
+
+    id = give_up.enqueue()
+    assert run_due(app) == {"cancelled": 1}
+    record = app.backend.find(id)
+    assert (record.state, record.reason, record.failures) == ("cancelled", "the order was withdrawn", ())
+
+
+@pytest.mark.parametrize("until", [60, timedelta(minutes=1), "datetime"])
+def test_postpone_waits_at_no_cost(app, clock, until):
+    ran = []
+
+    @app.job
+    def wait(context: Context):
+        ran.append(context.attempt)
+        if len(ran) == 1:
+            aware = datetime.fromtimestamp(clock.now() / 1e6, UTC) + timedelta(minutes=1)
+            raise Postpone(aware if until == "datetime" else until)
+
+    id = wait.enqueue()
+    assert run_due(app) == {"postponed": 1}
+    clock.advance(59)
+    assert run_due(app) == {}
+    clock.advance(2)
+    assert run_due(app) == {"acked": 1}
+    assert ran == [1, 1]
+    assert app.backend.find(id).attempts == 0
+
+
+def test_a_timeout_stops_python_code_and_counts_as_a_failure(app):
+    assert threading.current_thread() is threading.main_thread()
+
+    @app.job(timeout=0.1)
+    def spin():
+        while True:
+            pass
+
+    begun = time.monotonic()
+    id = spin.enqueue()
+    assert run_due(app) == {"dead-lettered": 1}
+    assert time.monotonic() - begun < 5
+    record = app.backend.find(id)
+    assert (record.reason, [each.type for each in record.failures]) == ("timed_out", ["TimedOut"])
+
+
+def test_a_timeout_stops_a_coroutine(app):
+    @app.job(timeout=0.1)
+    async def sleep_on():
+        await asyncio.sleep(60)
+
+    id = sleep_on.enqueue()
+    assert run_due(app) == {"dead-lettered": 1}
+    assert app.backend.find(id).reason == "timed_out"
+
+
+def test_a_job_after_a_timeout_is_not_disturbed(app):
+    @app.job
+    def nap(seconds: float):
+        time.sleep(seconds)
+
+    nap.using(timeout=0.1, priority=9).enqueue(seconds=5)
+    nap.using(timeout=5).enqueue(seconds=0.3)
+    nap.enqueue(seconds=0.0)
+    assert run_due(app) == {"dead-lettered": 1, "acked": 2}
+
+
+def test_the_alarm_is_given_back_when_the_worker_ends(app):
+    before = signal.getsignal(signal.SIGALRM)
+    run_due(app, "default")
+    assert signal.getsignal(signal.SIGALRM) is before
+
+
+def test_an_exit_of_the_handler_is_its_failure_alone(app):
+    @app.job
+    def leave():
+        raise SystemExit(3)
+
+    @app.job
+    def stay():
+        return "still here"
+
+    leave.enqueue()
+    stay.enqueue()
+    assert run_due(app) == {"dead-lettered": 1, "acked": 1}
+
+
+def test_a_job_that_expired_while_it_waited_is_not_run(app, clock):
+    ran = []
+
+    @app.job
+    def hurry():
+        ran.append(1)
+
+    moment = datetime.fromtimestamp(clock.now() / 1e6, UTC) + timedelta(minutes=1)
+    id = hurry.using(expires_at=moment).enqueue()
+    clock.advance(61)
+    assert run_due(app) == {"expired": 1}
+    assert (ran, app.backend.find(id).state) == ([], "expired")
+
+
+def test_an_unknown_handler_is_waited_for_and_dead_after_the_patience(app, clock):
+    @app.job
+    def later():
+        pass
+
+    id = later.enqueue()
+    app.registry._handlers.clear()  # as on a worker that runs the release before
+    assert run_due(app) == {"postponed": 1}
+    clock.advance(1800)
+    assert run_due(app) == {"postponed": 1}
+    clock.advance(1801)
+    assert run_due(app) == {"dead-lettered": 1}
+    record = app.backend.find(id)
+    assert (record.reason, record.attempts, record.crashes) == ("unknown_handler", 0, 0)
+    app.backend.replay([id])
+    assert run_due(app) == {"postponed": 1}
+
+
+def test_a_handler_that_is_deployed_in_time_runs(app, clock):
+    @app.job
+    def later():
+        return "there at last"
+
+    id = later.enqueue()
+    kept = dict(app.registry._handlers)
+    app.registry._handlers.clear()
+    assert run_due(app) == {"postponed": 1}
+    app.registry._handlers.update(kept)
+    clock.advance(11)
+    assert run_due(app) == {"acked": 1}
+    assert app.backend.find(id).output == "there at last"
+
+
+def test_a_payload_that_does_not_fit_is_dead_at_once_and_never_retried(app):
+    @app.job(max_retries=5)
+    def count(number: int):
+        return number
+
+    app.registry._handlers["count"] = app.registry.get("count")
+    id = app.enqueue(Job(handler="count", payload={"number": 1}, max_retries=5))
+
+    @app.job(name="recount")
+    def count_text(text: str):
+        return text
+
+    app.registry._handlers["count"] = app.registry.get("recount")  # the release of the worker expects something else
+    assert run_due(app) == {"rejected": 1}
+    record = app.backend.find(id)
+    assert (record.state, record.reason, record.attempts) == ("dead", "invalid_payload", 0)
+
+
+def test_context_is_given_and_found_anywhere(app):
+    seen = {}
+
+    def deep_inside():
+        return current_context().id
+
+    @app.job(queue="mail", meta={"tenant": "acme"})
+    def look(context: Context, name: str):
+        seen.update(given=context, found=current_context(), deep=deep_inside())
+
+    id = look.using(name="nightly").enqueue(name="Ada")
+    run_due(app)
+    context = seen["given"]
+    assert context is seen["found"]
+    assert (context.id, seen["deep"], context.handler, context.queue, context.name) == (
+        id,
+        id,
+        "look",
+        "mail",
+        "nightly",
+    )
+    assert (context.attempt, context.fence, context.meta, context.time_left) == (1, 1, {"tenant": "acme"}, None)
+    with pytest.raises(LookupError):
+        current_context()
+
+
+def test_async_handlers_run_beside_sync_ones_and_share_a_loop(app):
+    loops = set()
+
+    @app.job
+    async def ping(context: Context, host: str):
+        await asyncio.sleep(0)
+        loops.add(id(asyncio.get_running_loop()))
+        return f"{host} from {current_context().id == context.id}"
+
+    @app.job
+    def plain():
+        return "plain"
+
+    ids = [ping.enqueue(host="a"), plain.enqueue(), ping.enqueue(host="b")]
+    assert run_due(app) == {"acked": 3}
+    assert [app.backend.find(id).output for id in ids] == ["a from True", "plain", "b from True"]
+    assert len(loops) == 1
+
+
+class Hooked:
+    """A handler class that tells what was called; `veto` and `spoil` make its hooks fail."""
+
+    calls: ClassVar[list] = []
+    veto = spoil = False
+
+    def before_run(self, context):
+        self.calls.append("before")
+        if self.veto:
+            raise Cancel("not today")
+
+    def handle(self, payload: dict) -> str:
+        self.calls.append("handle")
+        return payload["word"]
+
+    def after_run(self, context, outcome):
+        self.calls.append(f"after {outcome.kind}")
+        if self.spoil:
+            raise RuntimeError("a hook that fails")
+
+
+def test_hooks_run_around_the_handler(app):
+    calls = []
+    app.register("hooked", type("Plain", (Hooked,), {"calls": calls}))
+    id = app.define("hooked", {"word": "done"}).dispatch()
+    assert run_due(app) == {"acked": 1}
+    assert (calls, app.backend.find(id).output) == (["before", "handle", "after succeeded"], "done")
+
+
+def test_before_run_may_veto(app):
+    calls = []
+    app.register("hooked", type("Vetoed", (Hooked,), {"calls": calls, "veto": True}))
+    app.define("hooked", {"word": "done"}).dispatch()
+    assert run_due(app) == {"cancelled": 1}
+    assert calls == ["before", "after cancelled"]
+
+
+def test_after_run_cannot_change_the_outcome(app):
+    calls = []
+    app.register("hooked", type("Spoilt", (Hooked,), {"calls": calls, "spoil": True}))
+    id = app.define("hooked", {"word": "done"}).dispatch()
+    assert run_due(app) == {"acked": 1}
+    assert app.backend.find(id).state == "done"
+
+
+def vanish(app, clock):
+    """A worker that leases everything and is never heard of again."""
+    leases = app.backend.lease(["default"], limit=10, seconds=15)
+    clock.advance(16)
+    app.backend.reap(["default"])
+    return leases
+
+
+def test_a_job_that_takes_its_worker_along_again_and_again_is_dead_as_a_crash_loop(app, clock):
+    ran = []
+
+    @app.job
+    def kill():
+        ran.append(1)
+
+    id = kill.using(max_crashes=1).enqueue()
+    for _ in range(3):
+        assert len(vanish(app, clock)) == 1
+    assert run_due(app) == {"dead-lettered": 1}
+    record = app.backend.find(id)
+    assert (record.reason, record.crashes, record.attempts, ran) == ("crash_loop", 2, 0, [])
+
+
+def test_the_first_time_a_worker_vanishes_nobody_is_charged(app, clock):
+    @app.job
+    def innocent(number: int):
+        return number
+
+    ids = [innocent.enqueue(number=number) for number in range(5)]
+    assert len(vanish(app, clock)) == 5
+    assert run_due(app) == {"acked": 5}
+    assert [(app.backend.find(id).crashes, app.backend.find(id).fence) for id in ids] == [(0, 2)] * 5
+
+
+def test_a_handler_may_enqueue_more_jobs(app):
+    @app.job(queue="reports")
+    def leaf(number: int):
+        return number
+
+    @app.job
+    def branch():
+        for number in range(3):
+            leaf.enqueue(number=number)
+
+    branch.enqueue()
+    assert run_due(app) == {"acked": 4}

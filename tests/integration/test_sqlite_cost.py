@@ -1,0 +1,100 @@
+"""The cost of SQLite's statements does not grow with the backlog, with or without statistics."""
+
+import re
+import sqlite3
+from collections import defaultdict
+
+import pytest
+
+from tenure.backends.contract import Ack
+from tenure.backends.opening import open_backend
+from tenure.backends.sql.sqlite import statements
+
+# For people and for the janitor: they may look at every row of a state, or sort a page.
+COLD = {"COUNTS", "HISTORY_QUEUES", "DEAD_IDS"}
+HOT = sorted(name for name in vars(statements) if re.fullmatch("[A-Z][A-Z_]+", name) and name not in COLD)
+HARMLESS = ("VIRTUAL TABLE", "CONSTANT ROW", "SUBQUERY", "subquery")
+
+
+@pytest.fixture
+def backend(tmp_path, clock):
+    backend = open_backend(f"sqlite:///{tmp_path}/jobs.db?synchronous=normal", clock)
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+def populated(backend, message, tmp_path):
+    """A connection to a database with thousands of rows in every table."""
+    for first in range(0, 12_000, 3000):
+        batch = range(first, first + 3000)
+        backend.put([message(number, delay=60 * (first == 0), priority=number % 10) for number in batch])
+    leases = backend.lease(["mail"], limit=6000, seconds=60)
+    backend.ack([Ack(lease=lease) for lease in leases[:3000]])
+    connection = sqlite3.connect(tmp_path / "jobs.db")
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_no_hot_statement_scans_a_table_or_sorts(name, populated):
+    statement = getattr(statements, name)
+    numbered = set(re.findall(r"\?(\d+)", statement))
+    values = ("[]",) * len(numbered) if numbered else defaultdict(lambda: "[]")
+    plan = [row[3] for row in populated.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+    scans = [step for step in plan if step.startswith("SCAN") and not any(word in step for word in HARMLESS)]
+    assert scans == [], plan
+    assert [step for step in plan if "TEMP B-TREE" in step and "ORDER BY" in step] == [], plan
+
+
+def test_the_plans_are_made_without_statistics(populated):
+    assert populated.execute("SELECT name FROM sqlite_master WHERE name LIKE 'sqlite_stat%'").fetchall() == []
+
+
+class Instructions:
+    """Counts what SQLite's virtual machine does on every connection opened from now on, in steps of a hundred."""
+
+    def __init__(self, monkeypatch):
+        self.hundreds = 0
+        connect = sqlite3.connect
+        monkeypatch.setattr(sqlite3, "connect", lambda *args, **kwargs: self._watch(connect(*args, **kwargs)))
+
+    def _watch(self, connection):
+        connection.set_progress_handler(self._count, 100)
+        return connection
+
+    def _count(self):
+        self.hundreds += 1
+        return 0
+
+    def during(self, work):
+        before = self.hundreds
+        work()
+        return self.hundreds - before
+
+
+def test_a_claim_costs_the_same_with_a_thousand_and_with_two_hundred_thousand_waiting(
+    monkeypatch, backend_with_instructions, message
+):
+    backend, instructions = backend_with_instructions
+
+    def claim_and_ack():
+        for _ in range(5):
+            leases = backend.lease(["mail"], limit=100, seconds=60)
+            assert len(leases) == 100
+            backend.ack([Ack(lease=lease) for lease in leases])
+
+    backend.put([message(number) for number in range(1500)])
+    few = instructions.during(claim_and_ack)
+    for first in range(10_000, 210_000, 20_000):
+        backend.put([message(number, priority=number % 10) for number in range(first, first + 20_000)])
+    many = instructions.during(claim_and_ack)
+    assert many == pytest.approx(few, rel=0.1)
+
+
+@pytest.fixture
+def backend_with_instructions(monkeypatch, tmp_path, clock):
+    instructions = Instructions(monkeypatch)
+    backend = open_backend(f"sqlite:///{tmp_path}/jobs.db?synchronous=normal", clock)
+    yield backend, instructions
+    backend.close()

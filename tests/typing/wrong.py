@@ -1,0 +1,66 @@
+"""Calls that a type checker must refuse: each line marked as an error, and no other."""
+
+from datetime import datetime
+
+from tenure import Context, Job, Tenure
+
+app = Tenure("memory://")
+
+
+@app.job
+def send(user_id: int, text: str = "hello") -> str:
+    return f"{text} {user_id}"
+
+
+@app.job(queue="emails", max_retries=3)
+def send_with_options(user_id: int, *, text: str = "hello") -> str:
+    return f"{text} {user_id}"
+
+
+@app.job
+def ping(ctx: Context, host: str) -> None: ...
+
+
+@app.job(timeout=30)
+def ping_with_options(ctx: Context, host: str) -> None: ...
+
+
+@app.job
+async def fetch(url: str) -> bytes:
+    return url.encode()
+
+
+send.enqueue()  # error
+send.enqueue("seven")  # error
+send.enqueue(user_id="seven")  # error
+send.enqueue(user_di=7)  # error
+send.enqueue(7, "bye", 3)  # error
+send.enqueue(7, subject="bye")  # error
+send.build(user_id=None)  # error
+send.using(delay="10m").enqueue(user_id="seven")  # error
+send.using(retries=3)  # error
+send.using(priority="urgent")  # error
+send.using(max_retries="3")  # error
+send.using(handler="other")  # error
+send.using(at="tomorrow")  # error
+send_with_options.enqueue(7, "bye")  # error
+send_with_options.enqueue(text="bye")  # error
+ping.enqueue()  # error
+ping.enqueue(ctx=None, host="a.example")  # error
+ping.enqueue(7)  # error
+ping_with_options.enqueue(host=7)  # error
+fetch.enqueue(url=7)  # error
+fetch.enqueue()  # error
+app.enqueue("send")  # error
+app.enqueue_many([7])  # error
+app.enqueue(send.build(7).replace(prio=3))  # error
+app.enqueue(send.build(7).replace(queue=3))  # error
+Job(payload=1)  # error
+Job(handler="send", priority="high")  # error
+app.define("send").options(retries=3)  # error
+app.define("send").priority("urgent")  # error
+app.define("send").scheduled_at("tomorrow")  # error
+app.register("report", "Report")  # error
+app.job(retries=3)  # error
+length: int = send.enqueue(7)  # error
+moment: datetime = send.build(7)  # error

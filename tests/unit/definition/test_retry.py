@@ -1,0 +1,109 @@
+"""Backoff: how long a failed job waits."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenure import Backoff, RetryPolicy
+from tenure.definition.retry import spread
+from tenure.errors import InvalidJob
+
+chances = st.floats(0, 1, exclude_max=True)
+backoffs = st.builds(
+    Backoff,
+    strategy=st.sampled_from(["none", "fixed", "exponential"]),
+    base=st.floats(0, 1e6),
+    multiplier=st.floats(1, 1e6) | st.integers(1, 10),
+    cap=st.floats(0, 1e6),
+    jitter=st.floats(0, 1),
+)
+
+
+def test_without_jitter_exponential_doubles_from_the_base_to_the_cap():
+    backoff = Backoff(jitter=0)
+
+    assert [backoff.delay(retry) for retry in range(1, 10)] == [5, 10, 20, 40, 80, 160, 300, 300, 300]
+
+
+def test_the_defaults_are_five_seconds_doubling_to_five_minutes_spread_by_a_fifth():
+    assert Backoff() == Backoff("exponential", base=5.0, multiplier=2.0, cap=300.0, jitter=0.2)
+
+
+def test_fixed_always_waits_the_base():
+    backoff = Backoff("fixed", base=7.0)
+
+    assert [backoff.delay(retry) for retry in (1, 2, 50)] == [7.0, 7.0, 7.0]
+
+
+def test_none_retries_at_once():
+    backoff = Backoff("none")
+
+    assert [backoff.delay(retry) for retry in (1, 2, 50)] == [0.0, 0.0, 0.0]
+
+
+@given(backoffs, st.integers(-5, 10**9), chances)
+def test_a_delay_is_never_negative(backoff, retry, chance):
+    assert spread(backoff, retry, chance) >= 0
+
+
+@given(st.floats(0, 1e6), st.floats(1, 1e6), st.floats(0, 1e6), st.floats(0, 1), st.integers(1, 10**9), chances)
+def test_an_exponential_delay_is_never_above_the_cap_even_after_jitter(base, multiplier, cap, jitter, retry, chance):
+    backoff = Backoff("exponential", base=base, multiplier=multiplier, cap=cap, jitter=jitter)
+
+    assert spread(backoff, retry, chance) <= cap
+
+
+@given(st.floats(0.001, 1000), st.floats(0, 1), chances)
+def test_the_first_exponential_delay_is_the_base_give_or_take_the_jitter(base, jitter, chance):
+    backoff = Backoff(base=base, cap=10_000.0, jitter=jitter)
+
+    delay = spread(backoff, 1, chance)
+
+    assert base * (1 - jitter) - 1e-9 <= delay <= base * (1 + jitter) + 1e-9
+
+
+@pytest.mark.parametrize("multiplier", [2.0, 2, 1.0000001, 1e308])
+@pytest.mark.parametrize("retry", [1_000, 10**6, 10**12])
+def test_a_huge_retry_number_gives_a_delay_within_the_cap(multiplier, retry):
+    assert 0 <= Backoff(multiplier=multiplier).delay(retry) <= 300.0
+
+
+@given(st.integers(1, 100))
+def test_a_drawn_delay_lies_within_the_jitter_of_the_exact_one(retry):
+    exact = Backoff(jitter=0).delay(retry)
+
+    assert exact * 0.8 <= Backoff().delay(retry) <= min(300.0, exact * 1.2)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"base": -1.0},
+        {"base": float("nan")},
+        {"base": float("inf")},
+        {"cap": -1.0},
+        {"cap": float("inf")},
+        {"multiplier": 0.5},
+        {"multiplier": float("nan")},
+        {"jitter": -0.1},
+        {"jitter": 1.1},
+        {"jitter": float("nan")},
+        {"base": "5"},
+    ],
+)
+def test_numbers_that_could_not_be_waited_for_are_refused(wrong):
+    with pytest.raises(InvalidJob, match="backoff needs base and cap within 0 … 100 years, multiplier ≥ 1 and jitter"):
+        Backoff(**wrong)
+
+
+def test_an_unknown_strategy_is_refused():
+    with pytest.raises(InvalidJob, match="must be 'none', 'fixed' or 'exponential', got 'linear'"):
+        Backoff("linear")  # type: ignore[arg-type]
+
+
+def test_anything_with_a_delay_method_is_a_retry_policy():
+    class Patient:
+        def delay(self, retry):
+            return 60.0 * retry
+
+    assert isinstance(Patient(), RetryPolicy)

@@ -1,0 +1,107 @@
+"""What a handler prints is captured where it runs, while it runs, and nowhere else."""
+
+# ruff: noqa: T201 - printing is what is tested
+
+import asyncio
+import sys
+import threading
+
+import pytest
+
+from tenure.execution.capture import Capture
+from tenure.execution.outcome import MAX_OUTPUT
+
+
+@pytest.fixture
+def printed_by():
+    """Runs code between begin and take, and gives what was kept."""
+
+    def run(code):
+        capture = Capture()
+        with capture.installed():
+            capture.begin()
+            code()
+            return capture.take()
+
+    return run
+
+
+def test_what_is_printed_while_a_job_runs_is_kept(printed_by, capsys):
+    assert printed_by(lambda: print("hello", 7)) == "hello 7\n"
+    assert capsys.readouterr().out == ""
+
+
+def test_lines_written_together_are_kept(printed_by):
+    assert printed_by(lambda: sys.stdout.writelines(["a\n", "b\n"])) == "a\nb\n"
+
+
+def test_what_is_printed_before_and_after_passes_through(capsys):
+    capture = Capture()
+    with capture.installed():
+        print("before")
+        capture.begin()
+        print("kept")
+        taken = capture.take()
+        print("after")
+
+    assert taken == "kept\n"
+    assert capsys.readouterr().out == "before\nafter\n"
+
+
+def test_other_threads_pass_through(printed_by, capsys):
+    def code():
+        other = threading.Thread(target=lambda: print("other"))
+        other.start()
+        other.join()
+        print("mine")
+
+    assert printed_by(code) == "mine\n"
+    assert capsys.readouterr().out == "other\n"
+
+
+def test_what_tasks_of_a_coroutine_print_is_kept(printed_by):
+    async def both():
+        await asyncio.gather(asyncio.to_thread(int), say("a"), say("b"))
+
+    async def say(text):
+        print(text)
+
+    assert printed_by(lambda: asyncio.run(both())) == "a\nb\n"
+
+
+def test_each_attempt_is_taken_for_itself(printed_by):
+    printed_by(lambda: print("first"))
+
+    assert printed_by(lambda: print("second")) == "second\n"
+
+
+def test_a_flood_is_bounded(printed_by):
+    kept = printed_by(lambda: [print("a" * 10_000) for _ in range(100)])
+
+    assert MAX_OUTPUT <= len(kept) <= MAX_OUTPUT + 20_000
+
+
+def test_the_stream_is_given_back():
+    before = sys.stdout
+
+    with Capture().installed():
+        pass
+
+    assert sys.stdout is before
+
+
+def test_a_stream_that_somebody_else_put_there_stays(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", sys.stdout)
+
+    with Capture().installed():
+        sys.stdout = sys.stderr
+
+    assert sys.stdout is sys.stderr
+
+
+def test_the_stand_in_has_the_attributes_of_the_stream():
+    with Capture().installed():
+        encoding = sys.stdout.encoding
+        sys.stdout.flush()
+
+    assert encoding.lower() == "utf-8"

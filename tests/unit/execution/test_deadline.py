@@ -1,0 +1,159 @@
+"""A deadline interrupts the code that is running, and only while it is running."""
+
+import signal
+import threading
+import time
+from concurrent.futures import Future
+
+import pytest
+
+from tenure.errors import DeadlineExceeded, StopNow
+from tenure.execution.deadline import AlarmDeadline, ThreadDeadline, Watchdog
+
+
+@pytest.fixture
+def deadline():
+    deadline = AlarmDeadline()
+    with deadline.installed():
+        yield deadline
+
+
+@pytest.fixture
+def in_a_thread():
+    """Calls a function in a thread of its own and gives its result, or raises what it raised."""
+
+    def call(function):
+        result = Future()
+
+        def run():
+            try:
+                result.set_result(function())
+            except BaseException as error:
+                result.set_exception(error)
+
+        threading.Thread(target=run).start()
+        return result.result(10)
+
+    return call
+
+
+def spin(seconds):
+    """Python code that only an exception stops."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
+def test_code_that_runs_too_long_is_interrupted(deadline):
+    deadline.arm(0.02)
+
+    with pytest.raises(DeadlineExceeded):
+        spin(5)
+
+
+def test_a_blocking_call_is_interrupted(deadline):
+    deadline.arm(0.02)
+
+    with pytest.raises(DeadlineExceeded):
+        threading.Event().wait(5)
+
+
+def test_code_that_ends_in_time_is_left_alone(deadline):
+    deadline.arm(0.02)
+    deadline.disarm(0.02)
+
+    spin(0.05)
+
+
+def test_without_a_limit_nothing_fires(deadline):
+    deadline.arm(None)
+
+    spin(0.05)
+
+
+def test_an_alarm_after_the_end_spoils_nothing(deadline):
+    deadline.arm(5)
+    deadline.disarm(None)
+
+    signal.raise_signal(signal.SIGALRM)
+
+
+def test_an_alarm_is_an_interrupt_that_handlers_do_not_swallow():
+    assert not issubclass(DeadlineExceeded, Exception)
+    assert not issubclass(StopNow, Exception)
+
+
+def test_being_told_to_stop_interrupts_what_is_running(deadline):
+    deadline.arm(None)
+
+    with pytest.raises(StopNow):
+        deadline.stop_now()
+
+
+def test_being_told_to_stop_while_idle_interrupts_nothing(deadline):
+    deadline.stop_now()
+
+
+def test_the_signal_handler_is_given_back():
+    before = signal.getsignal(signal.SIGALRM)
+
+    with AlarmDeadline().installed():
+        pass
+
+    assert signal.getsignal(signal.SIGALRM) is before
+
+
+def test_no_alarm_is_left_behind():
+    deadline = AlarmDeadline()
+    with deadline.installed():
+        deadline.arm(5)
+
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_outside_the_main_thread_an_alarm_says_that_it_is_not_enforced(in_a_thread):
+    def work():
+        deadline = AlarmDeadline()
+        with deadline.installed():
+            deadline.arm(0.01)
+            deadline.disarm(0.01)
+            return deadline.enforced
+
+    assert in_a_thread(work) is False
+
+
+def test_in_a_thread_code_that_runs_too_long_is_interrupted(in_a_thread):
+    deadline = ThreadDeadline(Watchdog())
+
+    def work():
+        with deadline.installed():
+            deadline.arm(0.02)
+            spin(5)
+
+    with pytest.raises(DeadlineExceeded):
+        in_a_thread(work)
+
+
+def test_in_a_thread_code_that_ends_in_time_is_left_alone(in_a_thread):
+    deadline = ThreadDeadline(Watchdog())
+
+    def work():
+        with deadline.installed():
+            deadline.arm(0.02)
+            deadline.disarm(0.02)
+            spin(0.1)
+            return "done"
+
+    assert in_a_thread(work) == "done"
+
+
+def test_in_a_thread_nothing_fires_without_a_limit(in_a_thread):
+    deadline = ThreadDeadline(Watchdog())
+
+    def work():
+        with deadline.installed():
+            deadline.arm(None)
+            spin(0.1)
+            return "done"
+
+    assert in_a_thread(work) == "done"

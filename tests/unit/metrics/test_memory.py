@@ -1,0 +1,119 @@
+"""The collector in memory, and the seven counters a worker feeds."""
+
+import threading
+
+import pytest
+
+from tenure.events import Leased, LeaseLost, Settled, Settlement, Status
+from tenure.metrics.memory import MOST_SERIES, MemoryCollector, WorkerCounters
+
+
+@pytest.fixture
+def collector():
+    return MemoryCollector()
+
+
+@pytest.fixture
+def counters(collector):
+    return WorkerCounters(collector)
+
+
+def settled(status, *, reason=None, failed=False, queue="emails"):
+    return Settlement("id-1", queue, status, 1, reason, failed)
+
+
+def test_a_counter_grows(collector):
+    collector.increment("jobs")
+    collector.increment("jobs", 2)
+
+    assert collector.snapshot()["counters"] == {"jobs": 3}
+
+
+def test_labels_make_series_of_their_own_whatever_their_order(collector):
+    collector.increment("jobs", queue="a", host="x")
+    collector.increment("jobs", host="x", queue="a")
+    collector.increment("jobs", queue="b", host="x")
+
+    assert collector.snapshot()["counters"] == {"jobs|host=x;queue=a": 2, "jobs|host=x;queue=b": 1}
+
+
+def test_observations_are_kept_as_count_sum_min_and_max(collector):
+    collector.observe("seconds", 2.0)
+    collector.observe("seconds", 0.5)
+    collector.observe("seconds", 1.0)
+
+    assert collector.snapshot()["histograms"] == {"seconds": {"count": 3, "sum": 3.5, "min": 0.5, "max": 2.0}}
+
+
+def test_a_snapshot_does_not_change_afterwards(collector):
+    collector.increment("jobs")
+    snapshot = collector.snapshot()
+
+    collector.increment("jobs")
+
+    assert snapshot["counters"] == {"jobs": 1}
+
+
+def test_the_oldest_counter_gives_way_beyond_the_cap(collector):
+    for number in range(MOST_SERIES + 3):
+        collector.increment("jobs", number=str(number))
+
+    series = collector.snapshot()["counters"]
+    assert len(series) == MOST_SERIES
+    assert next(iter(series)) == "jobs|number=3"
+
+
+def test_the_oldest_histogram_gives_way_beyond_the_cap(collector):
+    for number in range(MOST_SERIES + 1):
+        collector.observe("seconds", 1.0, number=str(number))
+
+    assert len(collector.snapshot()["histograms"]) == MOST_SERIES
+
+
+def test_counting_from_many_threads_loses_nothing(collector):
+    threads = [threading.Thread(target=lambda: [collector.increment("jobs") for _ in range(2_000)]) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert collector.snapshot()["counters"] == {"jobs": 16_000}
+
+
+def test_every_leased_job_is_counted_as_fetched(collector, counters):
+    counters(Leased("emails", ("id-1", "id-2")))
+
+    assert collector.snapshot()["counters"] == {"jobs_fetched|queue=emails": 2}
+
+
+@pytest.mark.parametrize(
+    ("settlement", "counted"),
+    [
+        (settled(Status.ACKED), ["jobs_succeeded"]),
+        (settled(Status.REQUEUED, reason="failed", failed=True), ["jobs_requeued", "jobs_failed"]),
+        (settled(Status.DEAD_LETTERED, reason="failed", failed=True), ["jobs_failed_permanently", "jobs_failed"]),
+        (settled(Status.DEAD_LETTERED, reason="crash_loop"), ["jobs_failed_permanently"]),
+        (settled(Status.SKIPPED_IDEMPOTENT), ["jobs_skipped_idempotent"]),
+        (settled(Status.REJECTED, reason="bad_signature"), ["jobs_rejected_signature"]),
+        (settled(Status.REJECTED, reason="malformed"), []),
+        (settled(Status.POSTPONED), []),
+        (settled(Status.CANCELLED), []),
+        (settled(Status.EXPIRED), []),
+    ],
+)
+def test_what_became_of_a_job_is_counted_by_queue(collector, counters, settlement, counted):
+    counters(Settled((settlement,)))
+
+    assert collector.snapshot()["counters"] == {f"{name}|queue=emails": 1 for name in counted}
+
+
+def test_a_batch_is_counted_queue_by_queue(collector, counters):
+    counters(Settled((settled(Status.ACKED), settled(Status.ACKED), settled(Status.ACKED, queue="reports"))))
+
+    assert collector.snapshot()["counters"] == {"jobs_succeeded|queue=emails": 2, "jobs_succeeded|queue=reports": 1}
+
+
+def test_other_events_count_nothing(collector, counters):
+    counters(LeaseLost(("id-1",), "settle"))
+
+    assert collector.snapshot()["counters"] == {}

@@ -1,0 +1,238 @@
+"""Settings: four sources in order, every mistake named with its place, no secret shown."""
+
+import pytest
+import rich.pretty
+
+from tenure.errors import SettingsError
+from tenure.settings import Retention, Settings, load
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a file of settings into the folder that is looked at."""
+
+    def write(name, text):
+        (tmp_path / name).write_text(text)
+
+    return write
+
+
+def test_without_any_source_the_defaults_hold(tmp_path):
+    assert load(folder=tmp_path) == Settings()
+
+
+def test_the_default_is_an_embedded_database_in_this_folder():
+    assert Settings().url == "sqlite:///tenure.db"
+
+
+def test_a_file_goes_before_the_defaults(tmp_path, write):
+    write("tenure.toml", "lease = 20")
+
+    assert load(folder=tmp_path).lease == 20.0
+
+
+def test_the_environment_goes_before_a_file(tmp_path, write):
+    write("tenure.toml", "lease = 20")
+
+    assert load(environment={"TENURE_LEASE": "30"}, folder=tmp_path).lease == 30.0
+
+
+def test_arguments_go_before_everything(tmp_path, write):
+    write("tenure.toml", "lease = 20")
+
+    assert load({"lease": 40}, {"TENURE_LEASE": "30"}, tmp_path).lease == 40.0
+
+
+def test_settings_may_live_in_pyproject(tmp_path, write):
+    write("pyproject.toml", "[tool.tenure]\nlease = 20\n[tool.other]\nlease = 5")
+
+    assert load(folder=tmp_path).lease == 20.0
+
+
+def test_a_pyproject_without_our_table_changes_nothing(tmp_path, write):
+    write("pyproject.toml", "[project]\nname = 'app'")
+
+    assert load(folder=tmp_path) == Settings()
+
+
+def test_tenure_toml_goes_before_pyproject(tmp_path, write):
+    write("tenure.toml", "lease = 30")
+    write("pyproject.toml", "[tool.tenure]\nlease = 20\nmax_retries = 3")
+
+    settings = load(folder=tmp_path)
+
+    assert (settings.lease, settings.max_retries) == (30.0, 0)
+
+
+def test_tables_are_merged_key_by_key(tmp_path, write):
+    write("tenure.toml", "[retention]\ndone = 1\ndead = 2")
+
+    settings = load({"retention": {"dead": 4}}, {"TENURE_RETENTION__CANCELLED": "3"}, tmp_path)
+
+    assert settings.retention == Retention(done=1.0, cancelled=3.0, dead=4.0)
+
+
+def test_lists_are_replaced_whole(tmp_path, write):
+    write("tenure.toml", 'queues = ["a", "b"]')
+
+    assert load({"queues": ["c"]}, folder=tmp_path).queues == ("c",)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "setting", "value"),
+    [
+        ("TENURE_URL", "memory://", "url", "memory://"),
+        ("TENURE_MAX_RETRIES", "3", "max_retries", 3),
+        ("TENURE_LEASE", "2.5", "lease", 2.5),
+        ("TENURE_VERIFY", "false", "verify", False),
+        ("TENURE_VERIFY", "1", "verify", True),
+        ("TENURE_DEFAULT_TIMEOUT", "30", "default_timeout", 30.0),
+        ("TENURE_DEFAULT_TIMEOUT", "", "default_timeout", None),
+        ("TENURE_QUEUES", "emails, reports ,default", "queues", ("emails", "reports", "default")),
+        ("TENURE_KEYS", "", "keys", ()),
+        ("TENURE_ALIASES", '{"mail": "emails"}', "aliases", {"mail": "emails"}),
+        ("TENURE_ALIASES__MAIL", "emails", "aliases", {"mail": "emails"}),
+        ("TENURE_ALLOW", '{"emails": ["send"]}', "allow", {"emails": ("send",)}),
+        ("TENURE_ALLOW__EMAILS", "send,ping", "allow", {"emails": ("send", "ping")}),
+        ("TENURE_ALLOW__CLOSED", "", "allow", {"closed": ()}),
+        ("TENURE_RETENTION__DONE", "3", "retention", Retention(done=3.0)),
+        ("TENURE_RETENTION", '{"done": 3}', "retention", Retention(done=3.0)),
+        ("TENURE_BACKENDS__FAST", "redis://x", "backends", {"fast": "redis://x"}),
+    ],
+)
+def test_a_variable_is_read_as_the_type_of_its_setting(tmp_path, variable, text, setting, value):
+    assert getattr(load(environment={variable: text}, folder=tmp_path), setting) == value
+
+
+def test_a_member_goes_before_its_table_in_the_environment(tmp_path):
+    environment = {"TENURE_RETENTION__DONE": "3", "TENURE_RETENTION": '{"done": 1, "dead": 2}'}
+
+    assert load(environment=environment, folder=tmp_path).retention == Retention(done=3.0, dead=2.0)
+
+
+def test_variables_of_other_programs_are_ignored(tmp_path):
+    assert load(environment={"LEASE": "1", "TENURESHIP": "x", "PATH": "/bin"}, folder=tmp_path) == Settings()
+
+
+def test_a_secret_may_be_in_a_file(tmp_path, write):
+    write("key.txt", "k1:abc\n")
+
+    settings = load(environment={"TENURE_KEYS_FILE": str(tmp_path / "key.txt")}, folder=tmp_path)
+
+    assert settings.keys == ("k1:abc",)
+
+
+def test_any_setting_may_be_in_a_file(tmp_path, write):
+    write("url.txt", "postgres://user:secret@db/app")
+
+    settings = load(environment={"TENURE_URL_FILE": str(tmp_path / "url.txt")}, folder=tmp_path)
+
+    assert settings.url == "postgres://user:secret@db/app"
+
+
+def test_a_secret_file_that_cannot_be_read_is_named_with_its_variable(tmp_path):
+    with pytest.raises(SettingsError, match=r"TENURE_KEYS_FILE names a file that cannot be read: .*nowhere\.txt"):
+        load(environment={"TENURE_KEYS_FILE": str(tmp_path / "nowhere.txt")}, folder=tmp_path)
+
+
+def test_an_unknown_setting_in_a_file_is_named_with_the_file(tmp_path, write):
+    write("tenure.toml", "leese = 20")
+
+    with pytest.raises(SettingsError, match=r"tenure\.toml: unknown setting `leese`; see the settings reference"):
+        load(folder=tmp_path)
+
+
+def test_an_unknown_setting_in_pyproject_is_named_with_the_table(tmp_path, write):
+    write("pyproject.toml", "[tool.tenure]\nleese = 20")
+
+    with pytest.raises(SettingsError, match=r"\[tool\.tenure\] in .*pyproject\.toml: unknown setting `leese`"):
+        load(folder=tmp_path)
+
+
+def test_an_unknown_setting_in_the_environment_is_named(tmp_path):
+    with pytest.raises(SettingsError, match="the environment: unknown setting `leese`"):
+        load(environment={"TENURE_LEESE": "20"}, folder=tmp_path)
+
+
+def test_an_unknown_setting_in_the_arguments_is_named(tmp_path):
+    with pytest.raises(SettingsError, match="the arguments: unknown setting `leese`"):
+        load({"leese": 20}, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [({"retention": {"doen": 1}}, {}), ({}, {"TENURE_RETENTION__DOEN": "1"})],
+)
+def test_an_unknown_nested_setting_is_named_with_its_table(tmp_path, arguments, environment):
+    with pytest.raises(SettingsError, match="unknown setting `doen` - at `retention`"):
+        load(arguments, environment, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"lease": "soon"}, "Expected `float`, got `str` - at `lease`"),
+        ({"queues": "emails"}, "Expected `array`, got `str` - at `queues`"),
+        ({"queues": [1]}, r"Expected `str`, got `int` - at `queues\[0\]`"),
+        ({"retention": {"done": "a week"}}, r"Expected `float`, got `str` - at `retention\.done`"),
+        ({"verify": "perhaps"}, "Expected `bool`, got `str` - at `verify`"),
+        ({"lease": 0.5}, "lease must be at least 1 second"),
+        ({"lease": float("nan")}, "lease must be at least 1 second"),
+        ({"max_bytes": 10}, "max_bytes must be at least 1024"),
+        ({"queues": []}, "queues must name at least one queue"),
+        ({"refresh_interval": 0}, "refresh_interval must be more than 0 seconds"),
+        ({"default_timeout": 0}, "default_timeout must be more than 0 seconds; leave it out for no limit"),
+        ({"retention": {"done": -1}}, r"retention\.done must be at least 0 days \(0 keeps for ever\)"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_setting(tmp_path, arguments, message):
+    with pytest.raises(SettingsError, match=f"the arguments: {message}"):
+        load(arguments, folder=tmp_path)
+
+
+def test_a_table_in_the_environment_must_be_json(tmp_path):
+    with pytest.raises(SettingsError, match="TENURE_ALIASES must be a JSON object"):
+        load(environment={"TENURE_ALIASES": "mail=emails"}, folder=tmp_path)
+
+
+def test_a_member_of_a_setting_that_is_no_table_is_refused(tmp_path):
+    with pytest.raises(SettingsError, match="TENURE_URL__HOST sets a member of 'url', which is set to a single value"):
+        load(environment={"TENURE_URL": "memory://", "TENURE_URL__HOST": "x"}, folder=tmp_path)
+
+
+def test_a_file_that_is_not_toml_is_named(tmp_path, write):
+    write("tenure.toml", "lease = = 20")
+
+    with pytest.raises(SettingsError, match=r"tenure\.toml cannot be read: "):
+        load(folder=tmp_path)
+
+
+def test_settings_are_immutable():
+    with pytest.raises(AttributeError):
+        Settings().lease = 1.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("shown", [repr, str, rich.pretty.pretty_repr])
+def test_settings_are_shown_without_secrets(shown):
+    settings = Settings(
+        url="postgres://user:hunter2@db/app", keys=("k1:hunter2",), backends={"fast": "redis://:hunter2@cache"}
+    )
+
+    assert "hunter2" not in shown(settings)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        ({"keys": "k1:hunter2"}, {}),
+        ({"keys": [["k1:hunter2"]]}, {}),
+        ({"url": {"password": "hunter2"}}, {}),
+        ({}, {"TENURE_BACKENDS": '{"fast": "redis://:hunter2@cache"'}),
+        ({}, {"TENURE_BACKENDS": '["redis://:hunter2@cache"]'}),
+    ],
+)
+def test_the_message_of_a_wrong_setting_never_holds_a_secret(tmp_path, arguments, environment):
+    with pytest.raises(SettingsError) as caught:
+        load(arguments, environment, tmp_path)
+
+    assert "hunter2" not in str(caught.value)

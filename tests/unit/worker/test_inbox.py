@@ -1,0 +1,173 @@
+"""The inbox between leaser and runner."""
+
+import threading
+import time
+
+import pytest
+
+from tenure.worker.inbox import Inbox
+
+
+@pytest.fixture
+def idle():
+    return threading.Event()
+
+
+@pytest.fixture
+def inbox(idle):
+    return Inbox(1, on_idle=idle.set)
+
+
+@pytest.fixture
+def attempts(attempt_of):
+    return [attempt_of() for _ in range(3)]
+
+
+def test_attempts_are_taken_in_the_order_they_came(inbox, attempts):
+    inbox.fill(attempts[:2])
+    inbox.fill(attempts[2:])
+
+    assert [inbox.take() for _ in range(3)] == attempts
+
+
+def test_taking_waits_for_the_next_attempt_and_tells_that_it_is_idle(inbox, idle, attempts):
+    taken = []
+    taker = threading.Thread(target=lambda: taken.append(inbox.take()))
+    taker.start()
+    was_idle = idle.wait(5)
+
+    inbox.fill(attempts[:1])
+    taker.join(5)
+
+    assert was_idle
+    assert taken == attempts[:1]
+
+
+def test_a_closed_inbox_is_emptied_and_then_gives_none(inbox, attempts):
+    inbox.fill(attempts[:1])
+
+    inbox.close()
+
+    assert [inbox.take(), inbox.take(), inbox.take()] == [attempts[0], None, None]
+
+
+def test_closing_wakes_whoever_waits(inbox, idle):
+    taken = ["nothing yet"]
+    taker = threading.Thread(target=lambda: taken.append(inbox.take()))
+    taker.start()
+    idle.wait(5)
+
+    inbox.close()
+    taker.join(5)
+
+    assert taken == ["nothing yet", None]
+
+
+def test_everything_unstarted_can_be_taken_back_in_order(inbox, attempts):
+    inbox.fill(attempts)
+    started = inbox.take()
+
+    assert inbox.take_back() == attempts[1:]
+    assert started == attempts[0]
+
+
+def test_what_was_taken_back_is_not_run(inbox, attempts):
+    inbox.fill(attempts)
+    inbox.take_back()
+    inbox.close()
+
+    assert inbox.take() is None
+
+
+def test_nothing_is_taken_back_before_its_age(inbox, attempts):
+    inbox.fill(attempts)
+
+    assert inbox.take_back(60.0) == []
+
+
+def test_what_waited_its_age_is_taken_back(inbox, attempts):
+    inbox.fill(attempts)
+    time.sleep(0.02)  # the inbox measures by the monotonic clock of the host
+
+    assert inbox.take_back(0.01) == attempts
+
+
+def test_an_empty_inbox_gives_nothing_back(inbox):
+    assert inbox.take_back() == []
+
+
+def test_many_attempts_can_be_taken_without_waiting(inbox, attempts):
+    inbox.fill(attempts)
+
+    assert [inbox.take_up_to(2), inbox.take_up_to(2), inbox.take_up_to(2)] == [attempts[:2], attempts[2:], []]
+
+
+def test_attempts_put_back_come_first_again(inbox, attempts):
+    inbox.fill(attempts)
+    taken = inbox.take_up_to(2)
+
+    inbox.put_back(taken)
+
+    assert inbox.take_up_to(3) == attempts
+
+
+def test_attempts_put_back_are_old_enough_to_be_handed_back(inbox, attempts):
+    inbox.fill(attempts)
+
+    inbox.put_back(inbox.take_up_to(3))
+
+    assert inbox.take_back(0.25) == attempts
+
+
+def test_whoever_asked_is_told_of_arrivals_and_of_the_end(inbox, attempts):
+    told = []
+    inbox.on_arrival(lambda: told.append(inbox.is_over()))
+
+    inbox.fill(attempts[:1])
+    inbox.take()
+    inbox.close()
+
+    assert told == [False, True]
+
+
+def test_a_closed_inbox_is_over_once_it_is_empty(inbox, attempts):
+    inbox.fill(attempts[:1])
+    inbox.close()
+    before = inbox.is_over()
+
+    inbox.take()
+
+    assert (before, inbox.is_over()) == (False, True)
+
+
+def test_a_fresh_inbox_demands_what_can_start_at_once(idle):
+    assert Inbox(4, on_idle=idle.set).demand(unsettled=0) == 4
+
+
+def test_a_running_attempt_takes_a_slot(idle, attempts):
+    inbox = Inbox(4, on_idle=idle.set)
+    inbox.fill(attempts[:1])
+    inbox.take()
+
+    assert inbox.demand(unsettled=1) == 3
+
+
+def test_a_finished_attempt_frees_its_slot_and_teaches_its_duration(inbox, attempts):
+    inbox.fill(attempts[:1])
+    inbox.take()
+
+    inbox.finished(0.01)
+
+    assert inbox.demand(unsettled=1) == 6
+
+
+def test_the_mean_duration_follows_slowly(inbox, attempts):
+    for _ in range(3):
+        inbox.fill(attempts[:1])
+        inbox.take()
+        inbox.finished(0.001)
+    inbox.fill(attempts[:1])
+    inbox.take()
+    inbox.finished(10.0)
+
+    assert inbox.demand(unsettled=0) == 1

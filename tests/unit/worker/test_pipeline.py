@@ -1,0 +1,151 @@
+"""The door: what may run becomes an attempt, and what may not gets its verdict."""
+
+import logging
+from datetime import UTC, datetime
+
+import pytest
+
+from tenure import Backoff, Job, Outcome
+from tenure.backends.contract import Abandon, Ack, Nack
+from tenure.definition.handler import from_function
+from tenure.definition.registry import Registry
+from tenure.testing import FakeClock
+from tenure.wire.envelope import Wire
+from tenure.wire.signing import Key, Ring
+from tenure.worker.pipeline import Pipeline
+
+
+def ping(): ...
+
+
+@pytest.fixture
+def clock():
+    return FakeClock(datetime(2030, 1, 1, tzinfo=UTC))
+
+
+@pytest.fixture
+def registry():
+    registry = Registry({"closed": []})
+    registry.add(from_function("ping", ping, {}))
+    return registry
+
+
+@pytest.fixture
+def pipeline(wire, registry, clock):
+    return Pipeline(wire, registry, clock, Backoff("fixed", base=1.0), patience=60.0, default_timeout=30.0)
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog):
+    caplog.set_level(logging.CRITICAL + 1)
+
+
+def verdict_on(pipeline, lease):
+    attempts, verdicts = pipeline.admit([lease])
+    assert attempts == []
+    return verdicts[0]
+
+
+def test_a_good_message_becomes_an_attempt(pipeline, registry, lease_of):
+    lease = lease_of(Job(handler="ping"), attempts=2, crashes=1, fence=4)
+
+    (attempt,), verdicts = pipeline.admit([lease])
+
+    assert verdicts == []
+    assert attempt.handler is registry.get("ping")
+    assert (attempt.number, attempt.crashes, attempt.fence, attempt.ticket) == (3, 1, 4, lease)
+
+
+def test_a_batch_is_sorted_into_attempts_and_verdicts(pipeline, lease_of):
+    attempts, verdicts = pipeline.admit([lease_of(), lease_of(body=b"garbage"), lease_of()])
+
+    assert (len(attempts), len(verdicts)) == (2, 1)
+
+
+def test_a_job_without_a_timeout_gets_that_of_the_settings(pipeline, lease_of):
+    (attempt,), _ = pipeline.admit([lease_of(Job(handler="ping"))])
+
+    assert attempt.timeout == 30.0
+
+
+def test_the_timeout_of_a_job_goes_first(pipeline, lease_of):
+    (attempt,), _ = pipeline.admit([lease_of(Job(handler="ping", timeout=5.0))])
+
+    assert attempt.timeout == 5.0
+
+
+def test_bytes_that_are_no_message_are_dead_at_once(pipeline, lease_of):
+    lease = lease_of(body=b"garbage")
+
+    verdict = verdict_on(pipeline, lease)
+
+    assert isinstance(verdict, Abandon)
+    assert (verdict.reason, verdict.charge, verdict.failure.type) == ("malformed", None, "Malformed")
+
+
+def test_a_wrong_signature_is_dead_at_once(pipeline, lease_of):
+    lease = lease_of()
+    forged = lease.body[:-3] + (b"1" if lease.body[-3:-2] == b"0" else b"0") + lease.body[-2:]
+
+    assert verdict_on(pipeline, lease_of(body=forged)).reason == "bad_signature"
+
+
+def test_a_message_from_another_queue_is_dead_at_once(pipeline, lease_of):
+    assert verdict_on(pipeline, lease_of(Job(handler="ping", queue="slow"), queue="fast")).reason == "bad_signature"
+
+
+def test_a_handler_the_queue_does_not_allow_is_dead_at_once(pipeline, lease_of):
+    assert verdict_on(pipeline, lease_of(Job(handler="ping", queue="closed"))).reason == "forbidden"
+
+
+def test_an_unknown_handler_waits_for_a_deploy_at_no_cost(pipeline, lease_of):
+    verdict = verdict_on(pipeline, lease_of(Job(handler="pong")))
+
+    assert isinstance(verdict, Nack)
+    assert (verdict.reason, verdict.charge) == ("unknown_handler", None)
+    assert 5.0 <= verdict.delay <= 10.0
+
+
+def test_an_unknown_key_waits_for_a_deploy_at_no_cost(registry, clock, lease_of):
+    other = Wire(Ring([Key("k2", bytes(range(1, 33)))]))
+
+    verdict = verdict_on(Pipeline(other, registry, clock, Backoff()), lease_of())
+
+    assert (type(verdict), verdict.reason, verdict.charge) == (Nack, "unknown_key", None)
+
+
+def test_a_newer_version_waits_for_a_deploy_at_no_cost(pipeline, lease_of):
+    newer = lease_of().body.replace(b'{"v":1,', b'{"v":2,')
+
+    verdict = verdict_on(pipeline, lease_of(body=newer))
+
+    assert (type(verdict), verdict.reason, verdict.charge) == (Nack, "unsupported_version", None)
+
+
+@pytest.mark.parametrize(("waited", "kind"), [(59, Nack), (60, Nack), (61, Abandon)])
+def test_the_unknown_is_dead_once_patience_is_over(pipeline, clock, lease_of, waited, kind):
+    lease = lease_of(Job(handler="pong"))
+    clock.advance(waited)
+
+    assert type(verdict_on(pipeline, lease)) is kind
+
+
+def test_a_job_that_crashed_too_often_does_not_run(pipeline, lease_of):
+    assert verdict_on(pipeline, lease_of(crashes=4)).reason == "crash_loop"
+
+
+def test_an_expired_job_does_not_run(pipeline, clock, lease_of):
+    lease = lease_of(Job(handler="ping", expires_at=datetime(2030, 1, 1, 0, 1, tzinfo=UTC)))
+    clock.advance(61)
+
+    verdict = verdict_on(pipeline, lease)
+
+    assert (type(verdict), verdict.state) == (Ack, "expired")
+
+
+def test_an_outcome_is_concluded_with_the_policy_of_the_app(pipeline, lease_of):
+    (attempt,), _ = pipeline.admit([lease_of(Job(handler="ping", max_retries=1))])
+
+    verdict = pipeline.conclude(attempt, Outcome(kind="failed", started=0, seconds=0.1))
+
+    assert verdict == Nack(lease=attempt.ticket, delay=1.0, charge="attempt", reason="failed")

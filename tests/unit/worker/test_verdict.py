@@ -1,0 +1,225 @@
+"""What follows from an outcome: done, again, or dead."""
+
+import logging
+from datetime import UTC, datetime
+
+import pytest
+
+from tenure import Backoff, Job, Outcome
+from tenure.backends.contract import Abandon, Ack, Nack
+from tenure.definition.failure import Failure
+from tenure.events import Settlement, Status
+from tenure.worker.verdict import decide, policy_for, refuse, settlement, status_of
+
+NOW = 1_893_456_000_000_000
+FAILURE = Failure("ValueError", "no", NOW, 1)
+QUICK = Backoff("fixed", base=1.0)
+SLOW = Backoff("fixed", base=60.0)
+
+
+def outcome(kind, **facts):
+    return Outcome(kind=kind, started=NOW, seconds=0.5, **facts)
+
+
+class Broken:
+    def __init__(self, delay):
+        self._delay = delay
+
+    def delay(self, retry):
+        return self._delay / 1
+
+
+def test_success_is_acked_with_its_output(attempt_of):
+    attempt = attempt_of()
+
+    verdict = decide(attempt, outcome("succeeded", output="sent"), QUICK)
+
+    assert verdict == Ack(lease=attempt.ticket, seconds=0.5, output="sent")
+
+
+def test_a_cancelled_job_ends_as_cancelled_with_its_reason(attempt_of):
+    attempt = attempt_of()
+
+    verdict = decide(attempt, outcome("cancelled", reason="too late"), QUICK)
+
+    assert verdict == Ack(lease=attempt.ticket, state="cancelled", seconds=0.5, reason="too late")
+
+
+def test_a_postponed_job_goes_back_uncharged_after_its_delay(attempt_of):
+    attempt = attempt_of()
+
+    verdict = decide(attempt, outcome("postponed", delay=30.0, reason="busy"), QUICK)
+
+    assert verdict == Nack(lease=attempt.ticket, delay=30.0, reason="busy")
+
+
+def test_an_interrupted_job_goes_back_uncharged_at_once(attempt_of):
+    attempt = attempt_of()
+
+    verdict = decide(attempt, outcome("interrupted", reason="interrupted"), QUICK)
+
+    assert verdict == Nack(lease=attempt.ticket, reason="interrupted")
+
+
+def test_a_job_killed_because_of_its_neighbour_goes_back_uncharged_at_once(attempt_of):
+    attempt = attempt_of()
+
+    verdict = decide(attempt, outcome("neighbour", reason="neighbour"), QUICK)
+
+    assert verdict == Nack(lease=attempt.ticket, reason="neighbour")
+
+
+def test_a_job_that_may_have_killed_its_process_goes_back_as_a_suspect(attempt_of):
+    attempt = attempt_of()
+
+    verdict = decide(attempt, outcome("suspect", failure=FAILURE, reason="suspect"), QUICK)
+
+    assert verdict == Nack(lease=attempt.ticket, charge="suspect", failure=FAILURE, reason="suspect")
+
+
+@pytest.mark.parametrize(("crashes", "delay"), [(0, 0.0), (1, 1.0), (2, 1.0)])
+def test_a_crash_is_charged_and_the_first_one_is_tried_again_at_once(attempt_of, crashes, delay):
+    attempt = attempt_of(crashes=crashes)
+
+    verdict = decide(attempt, outcome("crashed", failure=FAILURE, reason="crashed"), QUICK)
+
+    assert verdict == Nack(lease=attempt.ticket, delay=delay, charge="crash", failure=FAILURE, reason="crashed")
+
+
+@pytest.mark.parametrize(("max_crashes", "crashes"), [(3, 3), (0, 0), (1, 5)])
+def test_a_crash_past_the_budget_is_dead_with_the_evidence(attempt_of, max_crashes, crashes):
+    attempt = attempt_of(Job(handler="ping", max_crashes=max_crashes, max_retries=9), crashes=crashes)
+
+    verdict = decide(attempt, outcome("crashed", failure=FAILURE, reason="crashed"), QUICK)
+
+    assert verdict == Abandon(lease=attempt.ticket, reason="crash_loop", charge="crash", failure=FAILURE)
+
+
+def test_an_unfit_payload_is_dead_at_once_however_many_retries_are_left(attempt_of):
+    attempt = attempt_of(Job(handler="ping", max_retries=9))
+
+    verdict = decide(attempt, outcome("unfit", failure=FAILURE), QUICK)
+
+    assert verdict == Abandon(lease=attempt.ticket, reason="invalid_payload", failure=FAILURE)
+
+
+@pytest.mark.parametrize("kind", ["failed", "timed_out", "retry"])
+@pytest.mark.parametrize(("attempts", "max_retries"), [(0, 1), (0, 5), (4, 5)])
+def test_a_failure_with_retries_left_goes_back_and_is_charged(attempt_of, kind, attempts, max_retries):
+    attempt = attempt_of(Job(handler="ping", max_retries=max_retries), attempts=attempts)
+
+    verdict = decide(attempt, outcome(kind, failure=FAILURE), QUICK)
+
+    assert verdict == Nack(lease=attempt.ticket, delay=1.0, charge="attempt", failure=FAILURE, reason=kind)
+
+
+@pytest.mark.parametrize(("kind", "reason"), [("failed", "failed"), ("timed_out", "timed_out"), ("retry", "failed")])
+@pytest.mark.parametrize(("attempts", "max_retries"), [(0, 0), (1, 1), (5, 5), (7, 5)])
+def test_a_failure_without_retries_left_is_dead(attempt_of, kind, reason, attempts, max_retries):
+    attempt = attempt_of(Job(handler="ping", max_retries=max_retries), attempts=attempts)
+
+    verdict = decide(attempt, outcome(kind, failure=FAILURE), QUICK)
+
+    assert verdict == Abandon(lease=attempt.ticket, reason=reason, charge="attempt", failure=FAILURE)
+
+
+@pytest.mark.parametrize("delay", [0.0, 42.0])
+def test_the_delay_a_handler_asked_for_goes_before_the_policy(attempt_of, delay):
+    attempt = attempt_of(Job(handler="ping", max_retries=1))
+
+    assert decide(attempt, outcome("retry", failure=FAILURE, delay=delay), QUICK).delay == delay
+
+
+def test_the_policy_is_asked_for_the_number_of_the_retry(attempt_of):
+    attempt = attempt_of(Job(handler="ping", max_retries=9), attempts=2)
+
+    verdict = decide(attempt, outcome("failed", failure=FAILURE), Backoff(jitter=0.0))
+
+    assert verdict.delay == 20.0
+
+
+def test_without_other_policies_that_of_the_app_holds(attempt_of):
+    assert policy_for(attempt_of(), SLOW) == SLOW
+
+
+def test_the_policy_of_the_handler_goes_before_that_of_the_app(attempt_of):
+    assert policy_for(attempt_of(retry=QUICK), SLOW) == QUICK
+
+
+def test_the_policy_of_the_job_goes_before_all_others(attempt_of):
+    attempt = attempt_of(Job(handler="ping", backoff=Backoff("none")), retry=QUICK)
+
+    assert policy_for(attempt, SLOW) == Backoff("none")
+
+
+@pytest.mark.parametrize("delay", [-1.0, float("nan"), float("inf"), "soon", None])
+def test_a_policy_that_gives_no_delay_is_replaced_by_the_default_backoff(attempt_of, caplog, delay):
+    attempt = attempt_of(Job(handler="ping", max_retries=1))
+
+    with caplog.at_level(logging.ERROR):
+        verdict = decide(attempt, outcome("failed", failure=FAILURE), Broken(delay))
+
+    assert 4.0 <= verdict.delay <= 6.0
+    assert "the default backoff stands in" in caplog.text
+
+
+@pytest.mark.parametrize(("max_crashes", "crashes"), [(3, 4), (0, 1), (1, 2), (3, 99)])
+def test_a_job_that_crashed_too_often_is_dead_as_a_crash_loop(attempt_of, max_crashes, crashes):
+    attempt = attempt_of(Job(handler="ping", max_crashes=max_crashes), crashes=crashes)
+
+    verdict = refuse(attempt.ticket, attempt.envelope, NOW)
+
+    assert isinstance(verdict, Abandon)
+    assert verdict.reason == "crash_loop"
+    assert f"{crashes} workers vanished" in verdict.failure.message
+
+
+@pytest.mark.parametrize(("max_crashes", "crashes"), [(3, 0), (3, 3), (0, 0), (5, 4)])
+def test_a_job_within_its_crashes_may_run(attempt_of, max_crashes, crashes):
+    attempt = attempt_of(Job(handler="ping", max_crashes=max_crashes), crashes=crashes)
+
+    assert refuse(attempt.ticket, attempt.envelope, NOW) is None
+
+
+@pytest.mark.parametrize("late", [0, 1, 10**9])
+def test_a_job_past_its_expiry_ends_as_expired(attempt_of, late):
+    attempt = attempt_of(Job(handler="ping", expires_at=datetime(2030, 1, 1, tzinfo=UTC)))
+
+    verdict = refuse(attempt.ticket, attempt.envelope, NOW + late)
+
+    assert verdict == Ack(lease=attempt.ticket, state="expired", reason="expired at 2030-01-01T00:00:00+00:00")
+
+
+def test_a_job_before_its_expiry_may_run(attempt_of):
+    attempt = attempt_of(Job(handler="ping", expires_at=datetime(2030, 1, 1, tzinfo=UTC)))
+
+    assert refuse(attempt.ticket, attempt.envelope, NOW - 1) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts", "status", "failed"),
+    [
+        (Ack, {}, Status.ACKED, False),
+        (Ack, {"state": "cancelled"}, Status.CANCELLED, False),
+        (Ack, {"state": "expired"}, Status.EXPIRED, False),
+        (Nack, {}, Status.POSTPONED, False),
+        (Nack, {"charge": "attempt"}, Status.REQUEUED, True),
+        (Nack, {"charge": "crash"}, Status.REQUEUED, True),
+        (Nack, {"charge": "suspect"}, Status.POSTPONED, False),
+        (Abandon, {"reason": "failed", "charge": "attempt"}, Status.DEAD_LETTERED, True),
+        (Abandon, {"reason": "timed_out", "charge": "attempt"}, Status.DEAD_LETTERED, True),
+        (Abandon, {"reason": "crash_loop"}, Status.DEAD_LETTERED, False),
+        (Abandon, {"reason": "unknown_handler"}, Status.DEAD_LETTERED, False),
+        (Abandon, {"reason": "malformed"}, Status.REJECTED, False),
+        (Abandon, {"reason": "bad_signature"}, Status.REJECTED, False),
+        (Abandon, {"reason": "unknown_key"}, Status.REJECTED, False),
+        (Abandon, {"reason": "unsupported_version"}, Status.REJECTED, False),
+        (Abandon, {"reason": "forbidden"}, Status.REJECTED, False),
+        (Abandon, {"reason": "invalid_payload"}, Status.REJECTED, False),
+    ],
+)
+def test_each_verdict_has_its_status(lease_of, kind, facts, status, failed):
+    verdict = kind(lease=lease_of(attempts=1), **facts)
+
+    assert status_of(verdict) is status
+    assert settlement(verdict) == Settlement("id-1", "default", status, 2, facts.get("reason"), failed)
