@@ -17,7 +17,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, 
 import msgspec
 
 from tenure import settings as setting
-from tenure.backends.contract import Backend, Embedded, InProcess, Lease, Message, Verdict
+from tenure.backends.contract import Backend, Embedded, InProcess, Lease, Message, Roster, Verdict, WorkerRecord
 from tenure.backends.opening import open_backend
 from tenure.backends.sync import SyncBackend
 from tenure.clock import Clock, SystemClock
@@ -46,6 +46,7 @@ from tenure.worker.hooks import QueueHooks
 from tenure.worker.janitor import Janitor
 from tenure.worker.lane import Lane
 from tenure.worker.pipeline import Pipeline
+from tenure.worker.presence import Presence
 from tenure.worker.roles import Role
 from tenure.worker.worker import Worker
 
@@ -164,20 +165,42 @@ class Tenure:
         names = tuple(dict.fromkeys(self.queues.resolve(queue) for queue in queues or self.settings.queues))
         lane = Lane(queues=names, weights=weights or {}, lease_seconds=self.settings.lease, burst=burst, most=most)
         channel = self.channel()
-        kept = {state: days * DAY for state, days in msgspec.structs.asdict(self.settings.retention).items()}
-        companions: list[Role] = [
-            Janitor(channel.backend, self.clock, kept),
-            QueueHooks(self.queues.classes(names), self.identity(), self.settings.refresh_interval),
-        ]
-        return Worker(
+        name, started = self.identity(), self.clock.now()
+
+        def describe() -> WorkerRecord:
+            return WorkerRecord(
+                id=name,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                queues=names,
+                runner=runner,
+                concurrency=concurrency,
+                started_at=started,
+                seen_at=self.clock.now(),
+                jobs=worker.jobs(),
+                counts={status.value: count for status, count in worker.tally.items()},
+            )
+
+        worker = Worker(
             channel.backend,
             lane,
             self._pipeline(channel.wire),
             self._runner(runner, concurrency, location),
             self.listeners,
-            self.clock,
-            companions,
+            name,
+            self._companions(channel.backend, names, name, describe),
         )
+        return worker
+
+    def _companions(
+        self, backend: Backend, queues: tuple[str, ...], worker: str, describe: Callable[[], WorkerRecord]
+    ) -> list[Role]:
+        kept = {state: days * DAY for state, days in msgspec.structs.asdict(self.settings.retention).items()}
+        hooks = QueueHooks(self.queues.classes(queues), worker, self.settings.refresh_interval)
+        companions: list[Role] = [Janitor(backend, self.clock, kept), hooks]
+        if isinstance(backend, Roster):
+            companions.append(Presence(backend, describe))
+        return companions
 
     def identity(self) -> str:
         """A name for a worker in this process, never used twice."""

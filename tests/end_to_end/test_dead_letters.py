@@ -36,6 +36,7 @@ def test_a_list_says_when_there_is_more(tenure, two_dead):
 
 
 def test_an_empty_list_says_so(tenure):
+    tenure("db", "migrate")
     assert tenure("dead", "list").stdout == "no dead letters\n"
     assert tenure.json("dead", "list") == []
 

@@ -46,7 +46,16 @@ def test_health_is_a_table_when_forced(tenure):
     assert "\t" not in printed
 
 
+def test_looking_where_no_database_is_creates_none(tenure):
+    before = set(tenure.folder.iterdir())
+    done = tenure("health")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no database at" in done.stderr
+    assert {path.suffix for path in set(tenure.folder.iterdir()) - before} <= {""}  # at most a __pycache__
+
+
 def test_health_of_a_fresh_database_says_that_there_are_no_jobs(tenure):
+    tenure("db", "migrate")
     assert tenure("health").stdout.splitlines()[1] == "no jobs yet"
 
 
@@ -118,6 +127,7 @@ def test_a_job_is_shown_to_people_with_its_last_traceback(tenure):
 
 
 def test_an_unknown_id_is_refused_in_one_line(tenure):
+    tenure("db", "migrate")
     done = tenure("jobs", "show", "nonsense")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "no job 'nonsense' is known" in done.stderr

@@ -45,8 +45,9 @@ def test_a_command_that_needs_handlers_asks_where_the_app_is(tenure, command):
     )
 
 
-@pytest.mark.parametrize("command", [["health"], ["dead", "list"], ["db", "migrate"]])
+@pytest.mark.parametrize("command", [["health"], ["dead", "list"], ["workers"], ["db", "migrate"]])
 def test_a_command_that_needs_no_handlers_works_without_an_app(tenure, command):
+    tenure("db", "migrate")
     assert tenure.without("TENURE_APP")(*command).returncode == 0
 
 
@@ -114,5 +115,6 @@ def test_an_unexpected_error_is_one_line_and_exit_code_3(tenure):
         "from tenure import Tenure\napp = Tenure()\ndef open_nothing():\n    raise KeyError('gone')\n"
         "app.channel = open_nothing\n"
     )
+    tenure("db", "migrate")
     done = tenure("--app", "odd:app", "health")
     assert (done.returncode, done.stderr) == (3, "Error: KeyError: 'gone'; --debug shows the traceback\n")

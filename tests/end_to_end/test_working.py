@@ -97,7 +97,6 @@ def test_several_processes_share_the_work_and_the_worst_exit_code(tenure):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--runner", "process"], "the 'process' runner is not in this release; use --runner inline"),
         (["--concurrency", "2"], "the inline runner runs one job at a time"),
         (["emails:0"], "the weight in 'emails:0' must be a number above 0"),
         (["emails:many"], "the weight in 'emails:many' must be a number above 0"),

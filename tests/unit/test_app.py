@@ -216,6 +216,39 @@ def test_a_registered_class_takes_any_payload(app):
     assert app.backend.find(id).queue == "reports"
 
 
+def test_a_class_may_say_how_often_it_is_retried():
+    class Report:
+        max_retries = 4
+
+        def handle(self): ...
+
+    app = Tenure("memory://", max_retries=1)
+    app.register("report", Report)
+
+    assert app.define("report").build().max_retries == 4
+
+
+def test_the_registration_goes_before_what_a_class_says(app):
+    class Report:
+        max_retries = 4
+
+        def handle(self): ...
+
+    app.register("report", Report, max_retries=2)
+
+    assert app.define("report").build().max_retries == 2
+
+
+def test_settings_give_classes_their_retries():
+    class Report:
+        def handle(self): ...
+
+    app = Tenure("memory://", max_retries=3)
+    app.register("report", Report)
+
+    assert app.define("report").build().max_retries == 3
+
+
 def test_an_unknown_handler_cannot_be_enqueued(app):
     with pytest.raises(UnknownHandler):
         app.enqueue(Job(handler="nobody"))
@@ -469,6 +502,17 @@ def test_aliases_of_the_settings_are_known():
     app = Tenure("memory://", aliases={"mail": "emails"})
 
     assert app.queues.resolve("MAIL") == "emails"
+
+
+def test_a_job_for_an_alias_goes_to_the_queue_it_stands_for():
+    app = Tenure("memory://", aliases={"mail": "emails"})
+
+    @app.job(queue="Mail")
+    def send(): ...
+
+    id = send.enqueue()
+
+    assert app.backend.find(id).queue == "emails"
 
 
 def test_conflicting_aliases_are_refused():

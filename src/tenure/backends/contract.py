@@ -190,6 +190,38 @@ class Maintained(Protocol):
         ...
 
 
+class WorkerRecord(Struct, frozen=True, kw_only=True):
+    """A worker as others see it; `id` is new at every start, times are UTC microseconds, `jobs` are ids it holds."""
+
+    id: str
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    runner: str
+    concurrency: int
+    started_at: int
+    seen_at: int
+    jobs: tuple[str, ...] = ()
+    counts: dict[str, int] = {}
+
+
+@runtime_checkable
+class Roster(Protocol):
+    """Backends that know which workers are alive."""
+
+    def greet(self, worker: WorkerRecord, seconds: float) -> None:
+        """This worker is alive; it is forgotten unless it says so again within this time."""
+        ...
+
+    def part(self, id: str) -> None:
+        """This worker has stopped."""
+        ...
+
+    def workers(self) -> list[WorkerRecord]:
+        """Those that are alive, the longest running first."""
+        ...
+
+
 @runtime_checkable
 class Migratable(Protocol):
     """Backends with a schema of their own; `steps_taken` names the steps since it was opened, opening included."""

@@ -13,7 +13,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeVar
 from urllib.parse import SplitResult
 
-from tenure.backends.contract import STATES, Abandon, Ack, Charge, JobRecord, Lease, Message, Nack, Reaped
+from tenure.backends.contract import (
+    STATES,
+    Abandon,
+    Ack,
+    Charge,
+    JobRecord,
+    Lease,
+    Message,
+    Nack,
+    Reaped,
+    WorkerRecord,
+)
 from tenure.backends.opening import options
 from tenure.clock import MICROSECOND, Clock, SystemClock
 from tenure.definition.failure import Failure
@@ -53,6 +64,7 @@ class MemoryBackend:
         self._ready: dict[str, list[tuple[tuple[int, int], str]]] = defaultdict(list)
         self._delayed: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         self._leased: dict[str, set[str]] = defaultdict(set)
+        self._workers: dict[str, tuple[int, WorkerRecord]] = {}
         self._sequence = 0
 
     def put(self, messages: Sequence[Message]) -> list[str]:
@@ -184,6 +196,20 @@ class MemoryBackend:
             for id in ended[:limit]:
                 del self._entries[id]
             return len(ended[:limit])
+
+    def greet(self, worker: WorkerRecord, seconds: float) -> None:
+        with self._changed:
+            self._workers[worker.id] = (self._clock.now() + round(seconds * MICROSECOND), worker)
+
+    def part(self, id: str) -> None:
+        with self._changed:
+            self._workers.pop(id, None)
+
+    def workers(self) -> list[WorkerRecord]:
+        with self._changed:
+            now = self._clock.now()
+            alive = [worker for expires, worker in self._workers.values() if expires > now]
+            return sorted(alive, key=lambda worker: worker.started_at)
 
     def _take(self, queues: Sequence[str], limit: int, seconds: float) -> list[Lease]:
         now = self._clock.now()

@@ -17,7 +17,7 @@ def db() -> None:
 @db.command()
 def migrate() -> None:
     """Apply the migrations that are missing."""
-    with any_app() as app:
+    with any_app(create=True) as app:
         backend = app.backend
         if not isinstance(backend, Migratable):
             raise CommandError(f"the backend {without_secrets(app.settings.url)!r} has no schema to migrate")

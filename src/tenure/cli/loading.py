@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
 from tenure.app import Tenure
+from tenure.backends.sql.sqlite.opening import file_of
 from tenure.cli import logs
 from tenure.cli.failures import CommandError
 from tenure.settings import load
@@ -20,10 +22,15 @@ _WHERE = 'tell me where your app is: --app module:attr, TENURE_APP, or app = "mo
 
 
 @contextmanager
-def any_app() -> Iterator[Tenure]:
-    """The app that was named, else one made of the settings alone: it has no handlers."""
+def any_app(*, create: bool = False) -> Iterator[Tenure]:
+    """The app that was named, else one made of the settings alone: it has no handlers.
+
+    Unless asked to, looking creates nothing: an empty database in the wrong folder would only mislead.
+    """
     named = location()
     app = find(named) if named else Tenure()
+    if not create:
+        _check_file(app.settings.url)
     with _ready(app):
         yield app
 
@@ -76,6 +83,15 @@ def _importing(module: str, load_it: Callable[[str], Any]) -> Any:
         if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
             message += "; run this in the folder that holds it, or put that on PYTHONPATH"
         raise CommandError(message) from error
+
+
+def _check_file(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite" and file_of(parts).parent.is_dir() and not file_of(parts).exists():
+        raise CommandError(
+            f"there is no database at {str(file_of(parts))!r}: nothing was enqueued there yet; "
+            "is this the right folder, or does TENURE_URL name another?"
+        )
 
 
 @contextmanager

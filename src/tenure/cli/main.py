@@ -13,6 +13,7 @@ _COMMANDS = {
     "enqueue": "Put one job on its queue.",
     "health": "Count jobs per queue and state.",
     "jobs": "Look at single jobs.",
+    "workers": "List the workers that are alive.",
     "dead": "List, replay and purge dead letters.",
     "db": "Bring the database schema up to date.",
     "key": "Make signing keys.",

@@ -120,4 +120,4 @@ def _serve(app: Tenure, worker: Worker, queues: Sequence[str], quiet: bool) -> C
         if not quiet:
             shown = stack.enter_context(progress.Progress(app, worker.tally, sys.stdout))
             shown.start(", ".join(queues), os.getpid())
-        return worker.run(app.identity())
+        return worker.run()

@@ -28,6 +28,8 @@ def new_id() -> str:
         # 48 bits of milliseconds, then 12 bits of their fractions, as RFC 9562 section 6.2 method 3 allows.
         stamp = time.time_ns() * 4096 // 1_000_000
         _last = stamp = max(stamp, _last + 1)
-    number = (stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64 | 0x2 << 62 | _random.getrandbits(62)
-    text = f"{number:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    milliseconds, noise = stamp >> 12, _random.getrandbits(62)
+    return (
+        f"{milliseconds >> 16:08x}-{milliseconds & 0xFFFF:04x}-7{stamp & 0xFFF:03x}-"
+        f"{0x8000 | noise >> 48:04x}-{noise & 0xFFFFFFFFFFFF:012x}"
+    )

@@ -44,5 +44,9 @@ class Holdings:
         """The leases that could not be renewed in time: another worker may have them soon."""
         return [holding.lease for holding in list(self._held.values()) if holding.let_go_at <= now]
 
+    def ids(self, most: int) -> tuple[str, ...]:
+        """The jobs held the longest."""
+        return tuple(id for id, _ in list(self._held)[:most])
+
     def has_suspect(self) -> bool:
         return bool(self._suspects)

@@ -34,14 +34,14 @@ class Pipeline:
     ) -> None:
         self._wire = wire
         self._registry = registry
-        self._clock = clock
+        self.clock = clock
         self._retry = retry
         self._patience = patience
         self._default_timeout = default_timeout
 
     def admit(self, leases: Sequence[Lease]) -> tuple[list[Attempt], list[Verdict]]:
         """The attempts to run, and the verdicts on what may not."""
-        now = self._clock.now()
+        now = self.clock.now()
         attempts: list[Attempt] = []
         verdicts: list[Verdict] = []
         for lease in leases:

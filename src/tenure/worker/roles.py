@@ -30,10 +30,10 @@ class RoleThread:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """Tell it to stop and wait until it has."""
+    def stop(self, patience: float | None = None) -> None:
+        """Tell it to stop and wait until it has, or for this long."""
         self._role.stop()
-        self._thread.join()
+        self._thread.join(patience)
 
     def _run(self) -> None:
         try:

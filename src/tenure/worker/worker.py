@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tenure.backends.contract import Backend, Lease, Nack
-from tenure.clock import Clock
 from tenure.events import Listeners, Status, WorkerStarted, WorkerStopped
 from tenure.execution.attempt import Attempt
 from tenure.execution.outcome import Outcome
@@ -19,6 +18,8 @@ from tenure.worker.roles import Role, RoleThread
 from tenure.worker.settler import Settler
 from tenure.worker.verdict import UNSTARTED
 
+_PATIENCE = 5.0  # for roles nothing depends on: a hook of the user's that hangs must not keep the worker
+
 
 class Worker:
     """One lane served by one runner; `run` returns when it is told to stop, or when a bounded lane is done."""
@@ -30,7 +31,7 @@ class Worker:
         pipeline: Pipeline,
         runner: Runner,
         listeners: Listeners,
-        clock: Clock,
+        name: str,
         companions: Sequence[Role] = (),
     ) -> None:
         """`companions` are roles that live as long as the worker and that nothing waits for."""
@@ -38,12 +39,13 @@ class Worker:
         self._pipeline = pipeline
         self._runner = runner
         self._listeners = listeners
+        self.name = name
         self._death: BaseException | None = None
-        holdings = Holdings()
+        self._holdings = holdings = Holdings()
         self._settler = Settler(backend, holdings, listeners)
         self._inbox = Inbox(runner.concurrency, on_idle=self._idle)
         self._leaser = Leaser(backend, lane, pipeline, self._inbox, holdings, self._settler, listeners)
-        keeper = Keeper(backend, lane, holdings, listeners, clock, self._hand_back, self._lose)
+        keeper = Keeper(backend, lane, holdings, listeners, pipeline.clock, self._hand_back, self._lose)
         self._leasing = RoleThread(self._leaser, self._die, on_end=self._leased_all)
         self._settling = RoleThread(self._settler, self._die)
         self._others = [RoleThread(role, self._die) for role in (keeper, *companions)]
@@ -53,17 +55,23 @@ class Worker:
         """What became of every delivery so far."""
         return self._settler.tally
 
-    def run(self, name: str = "worker") -> Counter[Status]:
+    def jobs(self, most: int = 20) -> tuple[str, ...]:
+        """The ids of the jobs it holds, those it has held longest first."""
+        return self._holdings.ids(most)
+
+    def run(self) -> Counter[Status]:
         """Work until stopped or done; returns the tally, or raises what killed a role."""
-        self._listeners.emit(WorkerStarted(name, self._lane.queues))
+        self._listeners.emit(WorkerStarted(self.name, self._lane.queues))
         for thread in (self._settling, *self._others, self._leasing):
             thread.start()
         try:
             self._runner.serve(self._inbox, self._done)
         finally:
-            for thread in (self._leasing, self._settling, *self._others):
+            for thread in (self._leasing, self._settling):
                 thread.stop()
-            self._listeners.emit(WorkerStopped(name))
+            for thread in self._others:
+                thread.stop(_PATIENCE)
+            self._listeners.emit(WorkerStopped(self.name))
         if self._death is not None:
             raise self._death
         return self.tally

@@ -20,6 +20,9 @@ from tenure.errors import InvalidPayload
 NOON = datetime(2030, 6, 1, 12, 0, tzinfo=UTC)
 
 
+class Unknown: ...
+
+
 class Colour(Enum):
     RED = "red"
 
@@ -239,6 +242,20 @@ def test_a_wrong_type_is_told_without_blaming_its_neighbour():
 def test_a_value_that_does_not_fit_its_declared_type_is_refused(declared, value, message):
     with pytest.raises(InvalidPayload, match=message):
         Shape(declared).pack(value)
+
+
+def test_a_type_of_which_nothing_is_known_cannot_be_read_from_json():
+    with pytest.raises(InvalidPayload, match="values of type Unknown cannot be read from JSON"):
+        Shape(Unknown).pack({"a": 1})
+
+
+def test_the_payload_of_a_function_is_the_object_of_its_arguments():
+    def draw(x: int, y: int): ...
+
+    handler = from_function("draw", draw, {})
+
+    with pytest.raises(InvalidPayload, match=r"the payload does not fit its handler: .* must be a mapping"):
+        handler.shape.pack(Point(1, 2))
 
 
 def test_text_that_utf8_cannot_carry_is_refused():

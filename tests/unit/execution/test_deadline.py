@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import suppress
 
 import pytest
 
@@ -71,13 +72,6 @@ def test_without_a_limit_nothing_fires(deadline):
     spin(0.05)
 
 
-def test_an_alarm_after_the_end_spoils_nothing(deadline):
-    deadline.arm(5)
-    deadline.disarm(None)
-
-    signal.raise_signal(signal.SIGALRM)
-
-
 def test_an_alarm_is_an_interrupt_that_handlers_do_not_swallow():
     assert not issubclass(DeadlineExceeded, Exception)
     assert not issubclass(StopNow, Exception)
@@ -103,7 +97,66 @@ def test_the_signal_handler_is_given_back():
     assert signal.getsignal(signal.SIGALRM) is before
 
 
-def test_no_alarm_is_left_behind():
+@pytest.fixture
+def alarms():
+    """The alarms that code around a deadline hears."""
+    heard = []
+    before = signal.signal(signal.SIGALRM, lambda signum, frame: heard.append(signum))
+    pending = signal.setitimer(signal.ITIMER_REAL, 0)
+    yield heard
+    signal.signal(signal.SIGALRM, before)
+    signal.setitimer(signal.ITIMER_REAL, *pending)
+
+
+def test_an_alarm_of_somebody_else_reaches_them_while_a_job_without_a_limit_runs(alarms):
+    deadline = AlarmDeadline()
+    with deadline.installed():
+        deadline.arm(None)
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        spin(0.05)
+        deadline.disarm(None)
+
+    assert alarms == [signal.SIGALRM]
+
+
+def test_an_alarm_of_somebody_else_goes_on_after_a_job_with_a_limit(alarms):
+    signal.setitimer(signal.ITIMER_REAL, 50)
+    deadline = AlarmDeadline()
+    with deadline.installed():
+        deadline.arm(5)
+        deadline.disarm(5)
+
+    assert 40 < signal.getitimer(signal.ITIMER_REAL)[0] <= 50
+
+
+def test_an_alarm_of_somebody_else_that_fell_due_during_a_job_comes_after_it(alarms):
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    deadline = AlarmDeadline()
+    with deadline.installed():
+        deadline.arm(5)
+        spin(0.03)
+        heard_meanwhile = list(alarms)
+        deadline.disarm(5)
+        spin(0.03)
+
+    assert heard_meanwhile == []
+    assert alarms == [signal.SIGALRM]
+
+
+def test_an_alarm_that_comes_just_as_a_job_ends_reaches_nobody_else(alarms):
+    deadline = AlarmDeadline()
+    with deadline.installed():
+        for _ in range(200):
+            with suppress(DeadlineExceeded):
+                deadline.arm(0.0005)
+                spin(0.0005)
+                deadline.disarm(0.0005)
+            deadline.disarm(0.0005)
+
+    assert alarms == []
+
+
+def test_no_alarm_is_left_behind(alarms):
     deadline = AlarmDeadline()
     with deadline.installed():
         deadline.arm(5)
@@ -154,6 +207,23 @@ def test_in_a_thread_nothing_fires_without_a_limit(in_a_thread):
         with deadline.installed():
             deadline.arm(None)
             spin(0.1)
+            return "done"
+
+    assert in_a_thread(work) == "done"
+
+
+def test_in_a_thread_an_interrupt_that_comes_at_the_end_does_not_hit_the_next_job(in_a_thread):
+    deadline = ThreadDeadline(Watchdog())
+
+    def work():
+        with deadline.installed():
+            for _ in range(50):
+                with suppress(DeadlineExceeded):
+                    deadline.arm(0.001)
+                    spin(0.02)
+                    deadline.disarm(0.001)
+                deadline.disarm(0.001)
+                spin(0.002)
             return "done"
 
     assert in_a_thread(work) == "done"

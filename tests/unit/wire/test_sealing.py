@@ -109,7 +109,7 @@ def test_any_text_and_meta_open_as_they_were_sealed(name, key, meta):
     envelope = WIRE.open(WIRE.seal(job, b"null", "id-1", NOW), "default")
 
     assert (envelope.name, envelope.idempotency_key) == (name, key)
-    assert (envelope.meta or {}) == meta or envelope.meta is UNSET
+    assert ({} if envelope.meta is UNSET else envelope.meta) == meta
 
 
 def test_huge_numbers_survive_exactly(wire):

@@ -48,8 +48,8 @@ def attempt_of(wire, lease_of):
 
     def ping(): ...
 
-    def make(job=None, *, retry=None, attempts=0, crashes=0):
-        lease = lease_of(job, attempts=attempts, crashes=crashes)
+    def make(job=None, *, retry=None, attempts=0, crashes=0, fence=1):
+        lease = lease_of(job, attempts=attempts, crashes=crashes, fence=fence)
         envelope = wire.open(lease.body, lease.queue)
         handler = from_function("ping", ping, {}, retry)
         return Attempt(handler, envelope, attempts + 1, crashes, lease.fence, None, lease)

@@ -119,6 +119,27 @@ def test_attempts_put_back_are_old_enough_to_be_handed_back(inbox, attempts):
     assert inbox.take_back(0.25) == attempts
 
 
+def test_finding_nothing_to_take_tells_that_the_inbox_is_idle(inbox, idle):
+    inbox.take_up_to(5)
+
+    assert idle.is_set()
+
+
+def test_attempts_whose_lease_was_lost_are_forgotten(inbox, attempt_of):
+    mine, lost = attempt_of(attempts=1), attempt_of(attempts=2, fence=7)
+    inbox.fill([mine, lost])
+
+    inbox.discard([lost.ticket])
+
+    assert inbox.take_up_to(5) == [mine]
+
+
+def test_a_grown_runner_demands_more(inbox):
+    inbox.resize(6)
+
+    assert inbox.demand(unsettled=0) == 6
+
+
 def test_whoever_asked_is_told_of_arrivals_and_of_the_end(inbox, attempts):
     told = []
     inbox.on_arrival(lambda: told.append(inbox.is_over()))

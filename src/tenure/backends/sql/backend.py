@@ -67,12 +67,9 @@ class SqlBackend:
         self.key_path = database.path.with_name(f"{database.path.name}.key")
         records = SqlRecords(database, clock)
         self.counts, self.find = records.counts, records.find
-        self.dead, self.replay, self.discard, self.trim = (
-            records.dead,
-            records.replay,
-            records.discard,
-            records.trim,
-        )
+        self.dead, self.replay, self.discard = records.dead, records.replay, records.discard
+        self.greet, self.part, self.workers = records.greet, records.part, records.workers
+        self.trim = records.trim
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         now = self._clock.now()

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from tenure.backends.contract import STATES, JobRecord
+from tenure.backends.contract import STATES, JobRecord, WorkerRecord
 from tenure.backends.sql.sqlite import statements as sql
 from tenure.backends.sql.sqlite.database import Database
-from tenure.clock import Clock
+from tenure.clock import MICROSECOND, Clock
 from tenure.definition.failure import Failure
 
 
@@ -73,6 +73,22 @@ class SqlRecords:
                 tx.execute(sql.DROP_HISTORY, ids)
                 tx.execute(sql.DROP_FAILURES, ids)
         return len(old)
+
+    def greet(self, worker: WorkerRecord, seconds: float) -> None:
+        now = self._clock.now()
+        row = {"id": worker.id, "expires": now + round(seconds * MICROSECOND), "record": _text(worker)}
+        with self._database.write() as tx:
+            tx.execute(sql.GREET, row)
+
+    def part(self, id: str) -> None:
+        with self._database.write() as tx:
+            tx.execute(sql.PART, {"id": id})
+            tx.execute(sql.FORGET, {"now": self._clock.now()})
+
+    def workers(self) -> list[WorkerRecord]:
+        rows = self._database.read(sql.WORKERS, {"now": self._clock.now()})
+        found = [msgspec.json.decode(record, type=WorkerRecord) for (record,) in rows]
+        return sorted(found, key=lambda worker: worker.started_at)
 
     def _dead(self, tx: Any, ids: Sequence[str]) -> list[str]:
         return [id for (id,) in tx.execute(sql.DEAD_IDS, {"ids": _text(list(ids))})]

@@ -13,16 +13,20 @@ from tenure.errors import BackendUnavailable
 def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
     """The backend on this file, created and brought up to date when needed."""
     chosen = options(parts, known={"synchronous": ("full", "normal", "extra")})
+    path = file_of(parts)
+    if not path.parent.is_dir():
+        raise BackendUnavailable(f"the folder {str(path.parent)!r} for the database does not exist; create it first")
+    backend = SqlBackend(Database(path, chosen.get("synchronous", "full")), clock)
+    backend.migrate()
+    return backend
+
+
+def file_of(parts: SplitResult) -> Path:
+    """The file that a SQLite URL names."""
     path = Path(unquote(parts.path).removeprefix("/"))
     if parts.netloc or not path.name:
         raise BackendUnavailable(
             "a SQLite URL is sqlite:///file.db (from here) or sqlite:////dir/file.db (from the root); "
             "for jobs that need not survive the process use memory://"
         )
-    if not path.absolute().parent.is_dir():
-        raise BackendUnavailable(
-            f"the folder {str(path.absolute().parent)!r} for the database does not exist; create it first"
-        )
-    backend = SqlBackend(Database(path.absolute(), chosen.get("synchronous", "full")), clock)
-    backend.migrate()
-    return backend
+    return path.absolute()

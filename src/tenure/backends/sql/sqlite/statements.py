@@ -156,3 +156,8 @@ SELECT id FROM tenure_history WHERE state = :state AND queue = :queue AND finish
 ORDER BY finished LIMIT :limit
 """
 OLD_DEAD = "SELECT id FROM tenure_dead WHERE died < :before ORDER BY died LIMIT :limit"
+
+GREET = "INSERT OR REPLACE INTO tenure_worker VALUES (:id, :expires, :record)"
+PART = "DELETE FROM tenure_worker WHERE id = :id"
+FORGET = "DELETE FROM tenure_worker WHERE expires <= :now"
+WORKERS = "SELECT record FROM tenure_worker WHERE expires > :now"

@@ -94,3 +94,10 @@ CREATE TABLE tenure_failure (
     record TEXT    NOT NULL,
     PRIMARY KEY (id, fence)
 ) WITHOUT ROWID;
+
+CREATE TABLE tenure_worker (
+    id      TEXT    PRIMARY KEY,
+    expires INTEGER NOT NULL,
+    record  TEXT    NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX tenure_worker_expiry ON tenure_worker (expires);

@@ -1,0 +1,146 @@
+"""A site: one folder with an app, a database and the real worker processes that a test starts on it."""
+
+import importlib.util
+import os
+import shutil
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.end_to_end.conftest import CommandLine
+
+PATIENCE = 30.0
+
+
+class Worker:
+    """`tenure work` as a process, with whatever it has started."""
+
+    def __init__(self, process):
+        self.process = process
+        self.pid = process.pid
+
+    def children(self):
+        """The pids of its child processes."""
+        return [pid for pid, stat in processes() if stat[1] == str(self.pid) and stat[0] != "Z"]
+
+    def family(self):
+        """Every living process of its session: itself, its children, and theirs."""
+        return [pid for pid, stat in processes() if stat[3] == str(self.pid) and stat[0] != "Z"]
+
+    def send(self, number, *pids):
+        """A signal to the worker itself, or to these processes."""
+        for pid in pids or [self.pid]:
+            os.kill(pid, number)
+
+    def end(self):
+        """Its exit code, and all it said, once it ends."""
+        said, complained = self.process.communicate(timeout=PATIENCE)
+        return SimpleNamespace(code=self.process.returncode, out=said, err=complained)
+
+
+def processes():
+    """Each process of this host by pid, with its fields: state, parent, group, session."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            yield int(entry.name), (entry / "stat").read_text().rpartition(")")[2].split()
+
+
+class Site:
+    def __init__(self, folder, shop, command_line):
+        self.folder = folder
+        self.shop = shop
+        self.app = shop.app
+        self._command_line = command_line
+
+    def work(self, runner="process", concurrency=2, *options, lease=15, **environment):
+        """Start a worker; it works until it is told to stop, unless the options say otherwise."""
+        arguments = ["work", "--runner", runner, "--concurrency", str(concurrency), *options]
+        return Worker(self._command_line.start(*arguments, TENURE_LEASE=str(lease), **environment))
+
+    def burst(self, *arguments, **environment):
+        """Work until nothing is ready, and tell how that ended."""
+        return self.work(*arguments, "--burst", **environment).end()
+
+    def journal(self, word, id=None):
+        """The lines with this word, of one job or of all: (job, pid, time)."""
+        path = self.folder / "journal"
+        lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+        return [(line[1], int(line[2]), float(line[3])) for line in lines if line[0] == word and id in (None, line[1])]
+
+    def wait_for(self, word, id=None, times=1):
+        """Wait until handlers have said this word so often; the pid of the last."""
+        eventually(lambda: len(self.journal(word, id)) >= times)
+        return self.journal(word, id)[-1][1]
+
+    def say(self, word):
+        """Tell waiting handlers something."""
+        (self.folder / word).touch()
+
+    def job(self, id):
+        return self.app.backend.find(id)
+
+    def wait_for_end(self, *ids, seconds=PATIENCE):
+        """Wait until these jobs have ended; what is known of each."""
+        ended = ("done", "dead", "cancelled", "expired")
+        eventually(lambda: all(self.job(id).state in ended for id in ids), seconds)
+        return [self.job(id) for id in ids]
+
+    def counts(self):
+        """How many jobs are in each state that has any."""
+        return {state: count for state, count in self.app.backend.counts()["default"].items() if count}
+
+
+def eventually(condition, seconds=PATIENCE):
+    """Asks until the answer is yes, and gives it; fails when it stays no for too long."""
+    give_up = time.monotonic() + seconds
+    while not (answer := condition()):
+        assert time.monotonic() < give_up, f"not true after {seconds:g} s"
+        time.sleep(0.005)  # asks another process, which sends no signal
+    return answer
+
+
+@pytest.fixture(name="eventually")
+def eventually_fixture():
+    return eventually
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A folder with the app of shop.py, an empty database, and no worker yet."""
+    shutil.copy(Path(__file__).with_name("shop.py"), tmp_path)
+    command_line = CommandLine(tmp_path)
+    for name, value in command_line.environment.items():
+        monkeypatch.setenv(name, value)
+    spec = importlib.util.spec_from_file_location("shop", tmp_path / "shop.py")
+    shop = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(shop)
+    with shop.app:
+        yield Site(tmp_path, shop, command_line)
+    command_line.close()
+
+
+@pytest.fixture
+def nobody_left():
+    """Checks that a worker has ended with everything it started; the kernel takes a moment to end a process."""
+
+    def check(worker, seconds=5.0):
+        eventually(lambda: not worker.family(), seconds)
+
+    return check
+
+
+@pytest.fixture
+def counted():
+    """What a job has cost: its attempts and its crashes."""
+    return lambda record: (record.state, record.attempts, record.crashes)
+
+
+def pytest_collection_modifyitems(items):
+    """These tests wait for real processes: one that hangs is shown by its own stack, not by a killed session."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.timeout(90, method="thread"))

@@ -1,0 +1,302 @@
+"""The app under test: handlers that behave, and handlers that do what handlers should not.
+
+It is copied beside the database; every handler tells the test what it does by a line in the file `journal`.
+"""
+
+import asyncio
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from tenure import Context, Tenure, current_context
+
+app = Tenure()
+here = Path(__file__).parent
+HOUR = 3600
+
+
+def note(word: str) -> None:
+    """One line, in one write: what happened, to which job, in which process, when."""
+    line = f"{word} {current_context().id} {os.getpid()} {time.monotonic()}\n"
+    descriptor = os.open(here / "journal", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(descriptor, line.encode())
+    os.close(descriptor)
+
+
+def released() -> bool:
+    return (here / "released").exists()
+
+
+def until_released() -> None:
+    while not released():
+        time.sleep(0.005)
+
+
+@app.job
+def quick(number: int = 0) -> int:
+    note("ran")
+    return number
+
+
+@app.job
+async def glide(number: int = 0) -> int:
+    note("ran")
+    await asyncio.sleep(0)
+    return number
+
+
+@app.job
+def hold() -> None:
+    note("started")
+    until_released()
+    note("finished")
+
+
+@app.job
+async def linger() -> None:
+    note("started")
+    while not released():
+        await asyncio.sleep(0.005)
+    note("finished")
+
+
+@app.job
+async def nap(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
+@app.job
+def sleep(seconds: float) -> None:
+    note("started")
+    time.sleep(seconds)
+    note("finished")
+
+
+def exit_0() -> None:
+    os._exit(0)
+
+
+def exit_1() -> None:
+    os._exit(1)
+
+
+def fall() -> None:
+    ctypes.string_at(0)
+
+
+def kill_itself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def close_everything() -> None:
+    os.closerange(3, 256)
+    time.sleep(HOUR)
+
+
+DEATHS = {
+    "exit 0": exit_0,
+    "exit 1": exit_1,
+    "fall": fall,
+    "abort": os.abort,
+    "kill": kill_itself,
+    "close": close_everything,
+}
+
+
+@app.job(backoff="none")
+def die(ctx: Context, how: str, times: int = HOUR) -> str:
+    """Die until that many crashes were charged."""
+    note("started")
+    if ctx.crashes < times:
+        print(f"about to {how}", file=sys.stderr)
+        DEATHS[how]()
+    return "survived"
+
+
+@app.job(backoff="none")
+def die_in_company(ctx: Context) -> None:
+    """Die once all the jobs that hold are running too."""
+    note("started")
+    while not (here / "enough").exists():
+        time.sleep(0.005)
+    if ctx.crashes == 0:
+        os._exit(9)
+
+
+@app.job
+def leave(code: int = 0) -> None:
+    note("started")
+    sys.exit(code)
+
+
+@app.job
+def raise_base() -> None:
+    class Odd(BaseException):
+        """Of no kind that anybody expects."""
+
+    raise Odd("not an Exception")
+
+
+@app.job
+def outgrow(megabytes: int = 200) -> None:
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (megabytes << 19), resource.RLIM_INFINITY))
+    bytearray(megabytes << 20)
+
+
+@app.job(max_crashes=0)
+def hog(megabytes: int = 60) -> None:
+    """Fill memory, then be killed as the kernel kills."""
+    kept = bytearray(os.urandom(1 << 20) * megabytes)
+    note("started")
+    os.kill(os.getpid(), signal.SIGKILL)
+    del kept
+
+
+@app.job
+def seize(seconds: int) -> str:
+    """A call into C that keeps the interpreter lock."""
+    note("started")
+    ctypes.PyDLL(None).sleep(seconds)
+    note("finished")
+    return "woke"
+
+
+@app.job
+def sink(seconds: int = HOUR) -> None:
+    """A call into C that frees the interpreter lock and hears nothing; a signal must not end it early."""
+    note("started")
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+    ctypes.CDLL(None).sleep(seconds)
+
+
+@app.job
+def deaf() -> None:
+    note("started")
+    while True:
+        try:
+            time.sleep(HOUR)
+        except BaseException:
+            note("ignored")
+
+
+@app.job
+def spin() -> None:
+    note("started")
+    while True:
+        pass
+
+
+@app.job
+async def clog(seconds: float = HOUR) -> None:
+    """A coroutine that blocks its loop."""
+    note("started")
+    time.sleep(seconds)
+
+
+@app.job
+def fork(returns: bool = False) -> str:
+    note("started")
+    if pid := os.fork():
+        os.waitpid(pid, 0)
+        return "the parent returned"
+    if returns:
+        return "the copy returned"
+    os._exit(0)
+
+
+@app.job
+def fork_and_stay() -> None:
+    """Leave a copy behind that holds every descriptor open."""
+    if os.fork() == 0:
+        time.sleep(HOUR)
+    note("started")
+    time.sleep(HOUR)
+
+
+@app.job
+def call_program() -> None:
+    """Wait for a program that ends later than the test."""
+    program = subprocess.Popen(["sleep", str(HOUR)])
+    note(f"program:{program.pid}")
+    program.wait()
+
+
+@app.job
+def change_signals() -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+
+
+@app.job
+def move_away() -> None:
+    os.chdir("/")
+    os.umask(0o777)
+
+
+@app.job
+def where() -> str:
+    mask = os.umask(0)
+    os.umask(mask)
+    return f"{Path.cwd()} {mask:o}"
+
+
+@app.job
+def close_streams() -> None:
+    for descriptor in range(3):
+        os.close(descriptor)
+
+
+@app.job
+def shout() -> str:
+    """To every stream there is."""
+    print("heard", file=sys.stderr)
+    os.write(1, b"raw\n")
+    print("said")
+    return "shouted"
+
+
+@app.job
+def flood(megabytes: int = 4) -> None:
+    line = b"x" * 1023 + b"\n"
+    for _ in range(megabytes << 10):
+        print(line.decode(), end="")
+        os.write(2, line)
+
+
+@app.job
+def leave_a_thread() -> None:
+    threading.Thread(target=time.sleep, args=(HOUR,)).start()
+
+
+class Parcel:
+    """A handler class that tells of each of its steps."""
+
+    def before_run(self, ctx: Context) -> None:
+        note("before")
+
+    def handle(self, ctx: Context, payload: dict) -> str:
+        assert current_context() is ctx
+        assert ctx.time_left is not None
+        print(f"fence {ctx.fence}, {0 < ctx.time_left <= 30}")
+        return f"attempt {ctx.attempt} of {payload['to']}"
+
+    def after_run(self, ctx: Context, outcome) -> None:
+        note(f"after:{outcome.kind}")
+
+
+class AsyncParcel(Parcel):
+    async def handle(self, ctx: Context, payload: dict) -> str:
+        await asyncio.sleep(0)
+        return Parcel.handle(self, ctx, payload)
+
+
+app.register("parcel", Parcel, timeout=30)
+app.register("async_parcel", AsyncParcel, timeout=30)

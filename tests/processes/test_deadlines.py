@@ -1,0 +1,123 @@
+"""A timeout stops every job, whatever it does; a lease is kept however long a job takes."""
+
+import signal
+import time
+
+import pytest
+
+CHILDREN = ["process", "threads", "event_loop"]
+
+
+def ran_for(site, record):
+    """Seconds from the first line of a job to its end."""
+    return record.finished_at / 1e6 - time.time() + time.monotonic() - site.journal("started", record.id)[0][2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runner", CHILDREN)
+def test_a_call_that_locks_the_interpreter_for_longer_than_the_lease_keeps_its_lease(site, runner, counted):
+    id = site.shop.seize.enqueue(seconds=3)
+    rival = site.work("process", 1, lease=1)
+    site.wait_for("started")
+    site.work(runner, 1, lease=1)
+    [ended] = site.wait_for_end(id)
+    assert (counted(ended), ended.fence, ended.output) == (("done", 0, 0), 1, "woke")
+    assert len(site.journal("finished", id)) == 1
+    assert rival.family()
+
+
+@pytest.mark.parametrize("runner", CHILDREN)
+@pytest.mark.parametrize("handler", ["seize", "deaf"])
+def test_a_job_that_hears_no_timeout_is_killed_a_second_after_it(site, runner, handler, counted):
+    payload = {"seconds": 3600} if handler == "seize" else {}
+    id = getattr(site.shop, handler).using(timeout=1).enqueue(**payload)
+    after = site.shop.quick.enqueue()
+    assert site.burst(runner, 1).code == 1
+    dead = site.job(id)
+    assert (counted(dead), dead.reason, dead.failures[-1].type) == (("dead", 1, 0), "timed_out", "TimedOut")
+    assert "its process was killed" in dead.failures[-1].message
+    assert 1.9 < ran_for(site, dead) < 3.5
+    assert counted(site.job(after)) == ("done", 0, 0)
+
+
+@pytest.mark.parametrize("runner", [*CHILDREN, "inline"])
+def test_a_python_loop_is_stopped_at_its_timeout_and_its_process_lives_on(site, runner, counted):
+    id = site.shop.spin.using(timeout=0.5).enqueue()
+    after = site.shop.quick.enqueue()
+    assert site.burst(runner, 1).code == 1
+    dead = site.job(id)
+    assert (counted(dead), dead.reason) == (("dead", 1, 0), "timed_out")
+    assert 0.4 < ran_for(site, dead) < 1.5
+    assert site.journal("ran", after)[0][1] == site.journal("started", id)[0][1]
+
+
+def test_a_coroutine_that_awaits_too_long_is_cancelled_and_its_neighbours_go_on(site, counted):
+    late = site.shop.nap.using(timeout=0.3).enqueue(seconds=3600)
+    neighbour = site.shop.linger.enqueue()
+    site.work("event_loop", 10)
+    [ended] = site.wait_for_end(late)
+    site.say("released")
+    assert (counted(ended), ended.reason) == (("dead", 1, 0), "timed_out")
+    assert counted(*site.wait_for_end(neighbour)) == ("done", 0, 0)
+    assert len(site.journal("started", neighbour)) == 1
+
+
+@pytest.mark.parametrize("timeout", [None, 1])
+def test_a_coroutine_that_blocks_its_loop_is_killed_and_its_neighbours_go_back_uncharged(site, timeout, counted):
+    neighbours = [site.shop.linger.using(timeout=timeout).enqueue() for _ in range(3)]
+    worker = site.work("event_loop", 10)
+    site.wait_for("started", times=3)
+    culprit = site.shop.clog.using(timeout=1).enqueue()
+    [dead] = site.wait_for_end(culprit)
+    site.say("released")
+    assert (counted(dead), dead.reason) == (("dead", 1, 0), "timed_out")
+    ended = site.wait_for_end(*neighbours)
+    assert {counted(each) for each in ended} == {("done", 0, 0)}
+    assert {each.failures for each in ended} == {()}
+    assert len(site.journal("started", culprit)) == 1
+    worker.send(signal.SIGTERM)
+    assert worker.end().code == 0
+
+
+def test_a_blocked_loop_without_a_timeout_is_run_alone_once_it_has_cost_another_its_time(site, counted):
+    culprit = site.shop.clog.enqueue(seconds=4)
+    site.work("event_loop", 10)
+    site.wait_for("started", culprit)
+    late = site.shop.linger.using(timeout=0.5).enqueue()
+    site.say("released")
+    assert {counted(each) for each in site.wait_for_end(culprit, late)} == {("done", 0, 0)}
+
+
+def test_in_threads_a_python_loop_is_stopped_and_its_neighbours_are_not_disturbed(site, counted):
+    neighbours = [site.shop.hold.enqueue() for _ in range(2)]
+    site.work("threads", 3)
+    site.wait_for("started", times=2)
+    culprit = site.shop.spin.using(timeout=0.5).enqueue()
+    [dead] = site.wait_for_end(culprit)
+    site.say("released")
+    assert (counted(dead), dead.reason) == (("dead", 1, 0), "timed_out")
+    assert {counted(each) for each in site.wait_for_end(*neighbours)} == {("done", 0, 0)}
+    assert len(site.journal("started")) == 3
+
+
+@pytest.mark.parametrize("handler", ["sink", "seize"])
+def test_in_threads_a_call_into_c_is_killed_with_its_neighbours_who_go_back_uncharged(site, handler, counted):
+    neighbours = [site.shop.hold.using(timeout=timeout).enqueue() for timeout in (None, 60)]
+    site.work("threads", 4)
+    site.wait_for("started", times=2)
+    culprit = getattr(site.shop, handler).using(timeout=1).enqueue(seconds=3600)
+    [dead] = site.wait_for_end(culprit)
+    site.say("released")
+    assert (counted(dead), dead.reason) == (("dead", 1, 0), "timed_out")
+    assert {counted(each) for each in site.wait_for_end(*neighbours)} == {("done", 0, 0)}
+
+
+def test_a_killed_job_takes_the_programs_it_started_with_it(site):
+    site.shop.call_program.using(timeout=0.3).enqueue()
+    site.shop.deaf.using(timeout=0.3).enqueue()
+    id = site.shop.program_and_deaf.using(timeout=0.3).enqueue()
+    worker = site.work("process", 1)
+    site.wait_for_end(id)
+    worker.send(signal.SIGTERM)
+    assert worker.end().code == 0
+    assert worker.family() == []

@@ -1,0 +1,116 @@
+import logging
+import threading
+
+import pytest
+
+from tenure.backends.contract import Abandon, Ack, Message, Nack
+from tenure.backends.memory import MemoryBackend
+from tenure.errors import BackendUnavailable
+from tenure.events import LeaseLost, Listeners, Settled, Status
+from tenure.worker.holdings import Holdings
+from tenure.worker.settler import Settler
+
+
+class Unreachable(MemoryBackend):
+    """Fails the first ack."""
+
+    def __init__(self):
+        super().__init__()
+        self.tried = 0
+
+    def ack(self, verdicts):
+        self.tried += 1
+        if self.tried == 1:
+            raise BackendUnavailable("gone for a moment")
+        return super().ack(verdicts)
+
+
+@pytest.fixture
+def events():
+    return []
+
+
+def leased(backend, count=1):
+    backend.put([Message(id=str(n), queue="q", body=b"x", handler="h") for n in range(count)])
+    return backend.lease(["q"], limit=count, seconds=15)
+
+
+def settle(backend, verdicts, events):
+    listeners = Listeners()
+    listeners.add(events.append)
+    settler = Settler(backend, Holdings(), listeners)
+    for verdict in verdicts:
+        settler.settle(verdict)
+    settler.stop()
+    settler.run()
+    return settler
+
+
+def test_every_kind_of_verdict_reaches_its_verb(events):
+    backend = MemoryBackend()
+    done, again, dead = leased(backend, 3)
+
+    verdicts = [Ack(lease=done), Nack(lease=again, delay=9.0, charge="attempt"), Abandon(lease=dead, reason="failed")]
+    settler = settle(backend, verdicts, events)
+
+    assert [backend.find(str(n)).state for n in range(3)] == ["done", "delayed", "dead"]
+    assert settler.tally == {Status.ACKED: 1, Status.REQUEUED: 1, Status.DEAD_LETTERED: 1}
+
+
+def test_one_flush_is_one_event(events):
+    backend = MemoryBackend()
+
+    settle(backend, [Ack(lease=lease) for lease in leased(backend, 5)], events)
+
+    assert [type(event) for event in events] == [Settled]
+    assert len(events[0].settlements) == 5
+
+
+def test_a_settlement_is_tried_again_when_the_backend_was_away(events):
+    backend = Unreachable()
+
+    settle(backend, [Ack(lease=lease) for lease in leased(backend)], events)
+
+    assert backend.find("0").state == "done"
+
+
+def test_a_lost_lease_is_told_and_not_counted(events, caplog):
+    backend = MemoryBackend()
+    (lease,) = leased(backend)
+    backend.ack([Ack(lease=lease)])
+
+    with caplog.at_level(logging.WARNING):
+        settler = settle(backend, [Ack(lease=lease)], events)
+
+    assert events == [LeaseLost(("0",), "settle")]
+    assert settler.tally.total() == 0
+
+
+def test_a_death_is_logged_once_as_critical_with_its_reason(events, caplog):
+    backend = MemoryBackend()
+    (lease,) = leased(backend)
+
+    with caplog.at_level(logging.CRITICAL):
+        settle(backend, [Abandon(lease=lease, reason="bad_signature")], events)
+
+    assert [(record.levelname, record.reason) for record in caplog.records] == [("CRITICAL", "bad_signature")]
+
+
+def test_verdicts_given_by_many_threads_are_all_settled(events):
+    backend = MemoryBackend()
+    settler = Settler(backend, Holdings(), Listeners())
+    running = threading.Thread(target=settler.run)
+    running.start()
+    leases = leased(backend, 2000)
+    threads = [
+        threading.Thread(target=lambda part=leases[n::4]: [settler.settle(Ack(lease=lease)) for lease in part])
+        for n in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    settler.stop()
+    running.join()
+
+    assert backend.counts()["q"]["done"] == 2000
