@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from benchmarks.bench import bench, cpu_seconds, percentile, rss_megabytes, span_rate
+from benchmarks.stages import stages
 
 Numbers = dict[str, float]
 
@@ -142,5 +143,6 @@ def _seconds(command: list[str]) -> float:
 
 
 ROWS: dict[str, Callable[[int], Numbers]] = {
-    row.__name__: row for row in (enqueue_one, enqueue_many, drain, drain_two, latency, idle, backlog, memory, start_up)
+    row.__name__: row
+    for row in (enqueue_one, enqueue_many, drain, drain_two, latency, idle, backlog, memory, stages, start_up)
 }

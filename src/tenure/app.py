@@ -38,6 +38,7 @@ from tenure.execution.children.process import Child
 from tenure.execution.runners.children import ChildrenRunner
 from tenure.execution.runners.contract import Runner
 from tenure.execution.runners.inline import InlineRunner
+from tenure.execution.runners.wear import Wear
 from tenure.metrics.memory import MemoryCollector, WorkerCounters
 from tenure.wire.envelope import Wire, due_at
 from tenure.wire.keyfile import load_or_create
@@ -116,8 +117,10 @@ class Tenure:
 
     def define(self, handler: str, payload: Any = None) -> JobBuilder:
         """Describe a job by its handler's key, in a chain of words."""
-        defaults = self.registry.get(handler).defaults
-        return JobBuilder(Job(handler=handler, payload=payload, **defaults), self.enqueue)
+        found = self.registry.get(handler)
+        if payload is None and found.bind is not None:
+            payload = {}  # a function's payload is the object of its arguments, even when there are none
+        return JobBuilder(Job(handler=handler, payload=payload, **found.defaults), self.enqueue)
 
     def enqueue(self, job: Job, backend: str | None = None) -> str:
         """Put one job on its queue, here or on another backend (a name from the settings, or a URL)."""
@@ -139,6 +142,7 @@ class Tenure:
                 ids += [message.id for message in messages]
                 self._tell(messages)
         except TenureError as error:
+            ids += error.accepted if isinstance(error, PartialPut) else []
             if not ids:
                 raise
             raise PartialPut(f"{len(ids)} jobs were enqueued, then one was refused: {error}", ids) from error
@@ -245,7 +249,11 @@ class Tenure:
 
     def _open(self, url: str) -> Channel:
         backend = open_backend(url, self.clock)
-        channel = Channel(backend, Wire(self._ring(backend), self.settings.max_bytes))
+        try:
+            channel = Channel(backend, Wire(self._ring(backend), self.settings.max_bytes))
+        except TenureError:
+            backend.close()
+            raise
         if isinstance(backend, SyncBackend):
             backend.runs_with(lambda lease: self._run_now(lease, channel.wire))
         return channel
@@ -278,7 +286,8 @@ class Tenure:
             )
         size, slots = (concurrency, 1) if kind == "process" else (1, concurrency)
         command = [sys.executable, "-m", "tenure.cli.child", location, kind, str(os.getpid()), str(slots)]
-        return ChildrenRunner(lambda: Child(command, os.environ, slots), size, slots, self.clock)
+        wear = Wear(self.settings.recycle_after, self.settings.max_memory)
+        return ChildrenRunner(lambda: Child(command, os.environ, slots), size, slots, self.clock, wear)
 
     def _pipeline(self, wire: Wire) -> Pipeline:
         return Pipeline(
@@ -350,6 +359,10 @@ class Decorator:
 
 
 def _backoff(values: dict[str, Any]) -> Backoff:
+    unknown = values.keys() - set(Backoff.__struct_fields__)
+    if unknown:
+        known = ", ".join(Backoff.__struct_fields__)
+        raise SettingsError(f"unknown setting backoff.{min(unknown)}; known ones: {known}")
     try:
         return msgspec.convert(values, Backoff, strict=False)
     except (msgspec.ValidationError, TenureError) as error:

@@ -48,6 +48,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     default_timeout: float | None = None
     unknown_patience: float = 3600.0
     lease: float = 15.0
+    stop_grace: float = 30.0
+    recycle_after: int | None = None
+    max_memory: float | None = None
     refresh_interval: float = 300.0
     retention: Retention = Retention()
 
@@ -56,6 +59,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             raise ValueError("queues must name at least one queue")
         if not self.lease >= 1:
             raise ValueError("lease must be at least 1 second")
+        if not self.stop_grace >= 0:
+            raise ValueError("stop_grace must be at least 0 seconds")
+        if self.recycle_after is not None and self.recycle_after < 1:
+            raise ValueError("recycle_after must be at least 1 job; leave it out for no limit")
+        if self.max_memory is not None and not self.max_memory > 0:
+            raise ValueError("max_memory must be more than 0 MB; leave it out for no limit")
         if not self.refresh_interval > 0:
             raise ValueError("refresh_interval must be more than 0 seconds")
         if self.default_timeout is not None and not self.default_timeout > 0:

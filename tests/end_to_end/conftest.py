@@ -16,10 +16,16 @@ import pytest
 PATIENCE = 30.0
 
 APP = """
+import os
+import secrets
+import signal
 import time
 from pathlib import Path
 
 from tenure import Tenure
+
+VERSION = "first"
+LIFE = secrets.token_hex(4)  # new whenever this is imported
 
 app = Tenure()
 here = Path(__file__).parent
@@ -46,6 +52,23 @@ def hold() -> None:
     while not (here / "released").exists():
         time.sleep(0.005)
     (here / "finished").touch()
+
+
+@app.job
+def note() -> None:
+    with open(here / "book", "a") as book:
+        book.write(f"{os.getpid()} {LIFE} {VERSION}\\n")
+
+
+@app.job
+def sleep() -> None:
+    (here / "started").touch()
+    time.sleep(600)
+
+
+@app.job
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Echo:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 
@@ -54,6 +55,21 @@ def eventually():
         return answer
 
     return wait
+
+
+@pytest.fixture
+def run_within():
+    """Runs a worker here, and stops it when it takes too long, so that what is asserted about its tally can fail."""
+
+    def run(worker, seconds=15.0):
+        timer = threading.Timer(seconds, worker.stop)
+        timer.start()
+        try:
+            return worker.run()
+        finally:
+            timer.cancel()
+
+    return run
 
 
 @pytest.fixture

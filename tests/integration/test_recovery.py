@@ -50,14 +50,14 @@ def lines(path):
     return path.read_text().split() if path.exists() else []
 
 
-def test_the_job_of_a_killed_worker_is_leased_again_and_ends_done(app, tmp_path, start, eventually):
+def test_the_job_of_a_killed_worker_is_leased_again_and_ends_done(app, tmp_path, start, eventually, run_within):
     id = app.define("stall", {"number": 7}).dispatch()
     worker = start(APP, tmp_path)
     eventually(lambda: lines(tmp_path / "stalled") == ["7"])
     worker.kill()
     worker.wait()
     assert app.backend.find(id).state == "leased"
-    assert app.worker(most=1).run() == {"acked": 1}
+    assert run_within(app.worker(most=1)) == {"acked": 1}
     record = app.backend.find(id)
     assert (record.state, record.output, record.fence) == ("done", "second run of 7", 2)
     assert (record.attempts, record.crashes) == (0, 0)
@@ -74,7 +74,7 @@ def test_a_worker_that_is_alive_keeps_its_job_past_many_leases(app, tmp_path, st
         assert other.find(id).fence == 1
 
 
-def test_a_worker_killed_in_a_burst_loses_no_job_and_none_ends_twice(app, tmp_path, start, eventually):
+def test_a_worker_killed_in_a_burst_loses_no_job_and_none_ends_twice(app, tmp_path, start, eventually, run_within):
     step = app.registry.get("step")
     jobs = [app.define(step.key, {"number": number}).build() for number in range(2000)]
     ids = app.enqueue_many(jobs)
@@ -84,7 +84,7 @@ def test_a_worker_killed_in_a_burst_loses_no_job_and_none_ends_twice(app, tmp_pa
     worker.wait()
     left = 2000 - app.backend.counts()["default"]["done"]
     assert left > 0
-    assert app.worker(most=left).run() == {"acked": left}
+    assert run_within(app.worker(most=left), seconds=60) == {"acked": left}
     counts = app.backend.counts()["default"]
     assert {state: count for state, count in counts.items() if count} == {"done": 2000}
     assert {app.backend.find(id).state for id in ids} == {"done"}

@@ -51,11 +51,11 @@ def faulty_app(clock):
     return open_app
 
 
-def test_a_backend_that_is_away_for_a_while_costs_time_and_no_job(faulty_app):
+def test_a_backend_that_is_away_for_a_while_costs_time_and_no_job(faulty_app, run_within):
     away = BackendUnavailable("the server is restarting")
     app = faulty_app(lease=(3, away), ack=(3, away))
     ids = [app.define("greet", {}).dispatch() for _ in range(5)]
-    assert app.worker(most=5).run() == {"acked": 5}
+    assert run_within(app.worker(most=5)) == {"acked": 5}
     assert [app.backend.find(id).fence for id in ids] == [1] * 5
 
 
@@ -80,7 +80,7 @@ def test_a_role_that_dies_makes_run_raise_what_killed_it(faulty_app, verb):
         app.worker().run()
 
 
-def test_slow_jobs_are_not_hoarded(app):
+def test_slow_jobs_are_not_hoarded(app, run_within):
     started, release, done = threading.Event(), threading.Event(), []
 
     @app.job
@@ -102,7 +102,7 @@ def test_slow_jobs_are_not_hoarded(app):
         running = threads.submit(busy.run)
         assert started.wait(30)
         begun = time.monotonic()
-        others = app.worker(most=20).run()
+        others = run_within(app.worker(most=20))
         waited = time.monotonic() - begun
         release.set()
         busy.stop()
@@ -179,14 +179,14 @@ def test_a_settlement_that_comes_too_late_is_refused_and_told(app, clock):
     assert lost[0].ids == (id,)
 
 
-def test_reaped_leases_are_told(app, clock):
+def test_reaped_leases_are_told(app, clock, run_within):
     events = []
     app.listen(events.append)
     app.job(name="greet")(lambda: None)
     id = app.define("greet", {}).dispatch()
     app.backend.lease(["default"], limit=1, seconds=15)
     clock.advance(16)
-    assert app.worker(most=1).run() == {"acked": 1}
+    assert run_within(app.worker(most=1)) == {"acked": 1}
     assert [event for event in events if isinstance(event, Reaped)] == [Reaped((id,), ())]
 
 

@@ -1,11 +1,13 @@
 """A site: one folder with an app, a database and the real worker processes that a test starts on it."""
 
+import fcntl
 import importlib.util
 import os
 import shutil
 import signal
+import sqlite3
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,6 +38,13 @@ class Worker:
         for pid in pids or [self.pid]:
             os.kill(pid, number)
 
+    def stop_at_once(self):
+        """Two SIGTERM, the second once the first was heard: they would count as one."""
+        self.send(signal.SIGTERM)
+        while not self.process.stderr.readline().startswith("Stopping"):
+            assert self.process.poll() is None
+        self.send(signal.SIGTERM)
+
     def end(self):
         """Its exit code, and all it said, once it ends."""
         said, complained = self.process.communicate(timeout=PATIENCE)
@@ -61,9 +70,9 @@ class Site:
         arguments = ["work", "--runner", runner, "--concurrency", str(concurrency), *options]
         return Worker(self._command_line.start(*arguments, TENURE_LEASE=str(lease), **environment))
 
-    def burst(self, *arguments, **environment):
+    def burst(self, runner="process", concurrency=2, **environment):
         """Work until nothing is ready, and tell how that ended."""
-        return self.work(*arguments, "--burst", **environment).end()
+        return self.work(runner, concurrency, "--burst", **environment).end()
 
     def journal(self, word, id=None):
         """The lines with this word, of one job or of all: (job, pid, time)."""
@@ -88,6 +97,42 @@ class Site:
         ended = ("done", "dead", "cancelled", "expired")
         eventually(lambda: all(self.job(id).state in ended for id in ids), seconds)
         return [self.job(id) for id in ids]
+
+    def wait_for_ready(self, *ids):
+        """Wait until these jobs are back in their place."""
+        eventually(lambda: all(self.job(id).state == "ready" for id in ids))
+
+    def freeze(self, worker, *pids):
+        """Stop these processes, at a moment when they hold nothing that others need."""
+        slot = os.open(self.folder / "jobs.db-slot", os.O_RDWR)
+        fcntl.flock(slot, fcntl.LOCK_EX)  # whoever is stopped now is not writing to the database
+        worker.send(signal.SIGSTOP, *pids)
+        os.close(slot)
+
+    def steal(self, id):
+        """Take over the lease of a running job, as another worker does that finds it expired."""
+        expire = "UPDATE tenure_lease SET expires = 0 WHERE key = (SELECT key FROM tenure_job WHERE id = ?)"
+        reaped = []
+        while not reaped:  # its holder may renew in between
+            with closing(sqlite3.connect(self.folder / "jobs.db")) as database, database:
+                database.execute(expire, [id])
+            reaped = self.app.backend.reap(["default"])
+        [lease] = self.app.backend.lease(["default"], limit=1, seconds=60)
+        return lease
+
+    def wait_until_gone(self, pid, seconds):
+        eventually(lambda: pid not in dict(processes()), seconds)
+
+    def break_children(self, code):
+        """Have the app do this when a child imports it, and not when the worker does."""
+        source = self.folder / "shop.py"
+        source.write_text(f"{source.read_text()}\nif 'tenure.cli.child' in sys.orig_argv:\n    {code}\n")
+
+    def events(self, name):
+        """What the workers' listeners were told of this kind."""
+        path = self.folder / "events"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [line for line in lines if line.startswith(name)]
 
     def counts(self):
         """How many jobs are in each state that has any."""

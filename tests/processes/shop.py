@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from tenure import Context, Tenure, current_context
+from tenure.events import Event, LeaseLost
 
 app = Tenure()
 here = Path(__file__).parent
@@ -22,11 +23,21 @@ HOUR = 3600
 
 
 def note(word: str) -> None:
-    """One line, in one write: what happened, to which job, in which process, when."""
-    line = f"{word} {current_context().id} {os.getpid()} {time.monotonic()}\n"
-    descriptor = os.open(here / "journal", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    """What happened, to which job, in which process, when."""
+    append("journal", f"{word} {current_context().id} {os.getpid()} {time.monotonic()}\n")
+
+
+def append(file: str, line: str) -> None:
+    """In one write, so that lines of several processes stay whole."""
+    descriptor = os.open(here / file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(descriptor, line.encode())
     os.close(descriptor)
+
+
+@app.listen
+def tell(event: Event) -> None:
+    if isinstance(event, LeaseLost):
+        append("events", f"LeaseLost {event.verb} {' '.join(event.ids)}\n")
 
 
 def released() -> bool:
@@ -145,6 +156,7 @@ def raise_base() -> None:
 
 @app.job
 def outgrow(megabytes: int = 200) -> None:
+    note("started")
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + (megabytes << 19), resource.RLIM_INFINITY))
     bytearray(megabytes << 20)
@@ -161,8 +173,9 @@ def hog(megabytes: int = 60) -> None:
 
 @app.job
 def seize(seconds: int) -> str:
-    """A call into C that keeps the interpreter lock."""
+    """A call into C that keeps the interpreter lock; a signal must not end it early."""
     note("started")
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
     ctypes.PyDLL(None).sleep(seconds)
     note("finished")
     return "woke"
@@ -222,16 +235,21 @@ def fork_and_stay() -> None:
 
 @app.job
 def call_program() -> None:
-    """Wait for a program that ends later than the test."""
+    """Wait for a program, whatever happens; its pid is told."""
     program = subprocess.Popen(["sleep", str(HOUR)])
     note(f"program:{program.pid}")
-    program.wait()
+    while True:
+        try:
+            program.wait()
+        except BaseException:
+            note("ignored")
 
 
 @app.job
 def change_signals() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
     signal.setitimer(signal.ITIMER_REAL, 0.5)
 
 
@@ -265,6 +283,7 @@ def shout() -> str:
 
 @app.job
 def flood(megabytes: int = 4) -> None:
+    note("started")
     line = b"x" * 1023 + b"\n"
     for _ in range(megabytes << 10):
         print(line.decode(), end="")
@@ -274,6 +293,14 @@ def flood(megabytes: int = 4) -> None:
 @app.job
 def leave_a_thread() -> None:
     threading.Thread(target=time.sleep, args=(HOUR,)).start()
+
+
+@app.job
+def mumble() -> None:
+    """A text whose characters are written byte by byte."""
+    for byte in "ééééé\n".encode():
+        os.write(2, bytes([byte]))
+        time.sleep(0.02)  # so that they are read one by one
 
 
 class Parcel:

@@ -21,7 +21,7 @@ def test_a_worker_stopped_past_its_lease_cannot_settle_the_job_that_another_has_
     done = site.job(id)
     assert counted(done) == ("done", 0, 0)
     stale.send(signal.SIGCONT, *stale.family())
-    assert "lost" in eventually(stale.process.stderr.readline)
+    assert eventually(lambda: site.events("LeaseLost"))[0].endswith(id)
     stale.send(signal.SIGTERM)
     assert stale.end().code == 0
     assert site.job(id) == done

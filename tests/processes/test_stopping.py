@@ -34,10 +34,8 @@ def test_a_worker_told_to_stop_finishes_what_runs_and_hands_back_the_rest(site, 
 
 def test_a_worker_told_twice_interrupts_what_runs_and_ends_quickly(site, busy, counted, nobody_left):
     worker, running, waiting = busy
-    worker.send(signal.SIGTERM)
-    worker.process.stderr.readline()
+    worker.stop_at_once()
     told = time.monotonic()
-    worker.send(signal.SIGTERM)
     assert worker.end().code == 0
     assert time.monotonic() - told < 3.0
     assert {counted(site.job(id)) for id in (*running, *waiting)} == {("ready", 0, 0)}

@@ -524,3 +524,20 @@ def test_conflicting_aliases_are_refused():
 
 def test_every_worker_has_a_name_of_its_own(app):
     assert app.identity() != app.identity()
+
+
+def test_a_function_without_arguments_can_be_defined_without_a_payload():
+    app = Tenure("memory://")
+    app.job(name="ping")(lambda: None)
+
+    assert app.backend.find(app.define("ping").dispatch()).state == "ready"
+
+
+def test_a_weight_that_is_no_share_is_refused():
+    with pytest.raises(SettingsError, match="weight of queue 'a' must be a number above 0"):
+        Tenure("memory://").worker("a", weights={"a": 0.0})
+
+
+def test_an_unknown_backoff_setting_is_named():
+    with pytest.raises(SettingsError, match=r"unknown setting backoff\.bse"):
+        Tenure("memory://", backoff={"bse": 1})

@@ -6,6 +6,7 @@
 import sys
 
 from tenure.cli.loading import find
+from tenure.cli.titles import set_title
 from tenure.execution.children.child import Pipes, die_with_parent, leave_signals_to_parent
 from tenure.execution.children.kinds import KINDS
 from tenure.execution.children.marks import Marks
@@ -13,6 +14,7 @@ from tenure.execution.children.marks import Marks
 
 def main(location: str, kind: str, *numbers: str) -> None:
     parent, slots, orders, reports, marks = map(int, numbers)
+    set_title("tenure: child")
     die_with_parent(parent)
     leave_signals_to_parent()
     app = find(location)

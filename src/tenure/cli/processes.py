@@ -1,6 +1,6 @@
-"""Several worker processes side by side: started, told to stop and waited for together.
+"""Workers in processes of their own, started by this command with the same options; and starting this one over.
 
-A child that dies is not replaced; children stop when this process dies (on Linux).
+On Linux the workers stop when the process that started them dies.
 """
 
 import ctypes
@@ -8,35 +8,53 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
-from types import FrameType
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NoReturn
 
-from tenure.cli.signals import STOPPING
+from tenure.worker.crew import Member
+from tenure.worker.notices import Notices, Notifier
+from tenure.worker.supervisor import Supervisor
 
 _PR_SET_PDEATHSIG = 1
 
 
-def run(arguments: Sequence[str], count: int) -> int:
-    """Run `tenure` with these arguments `count` times at once; returns the worst exit code."""
-    children: list[subprocess.Popen[bytes]] = []
-    told: list[int] = []
+def run(arguments: Sequence[str], workers: int, *, bounded: bool) -> int:
+    """Keep so many processes running `tenure` with these arguments; returns the worst exit code."""
+    notifier = Notifier(os.environ)
+    with TemporaryDirectory(prefix="tenure-") as folder:
+        numbers = count(1)
 
-    def forward(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
-        told.append(number)
-        for child in children:
-            child.send_signal(number)
+        def start() -> Member:
+            notices = Notices(Path(folder) / str(next(numbers)))
+            return Member(_start(arguments, notices.address), notices)
 
-    for number in STOPPING:
-        signal.signal(number, forward)
-    while len(children) < count and not told:
-        children.append(_start(arguments))
-    return max((_exit_code(child.wait(), told) for child in children), default=0)
+        return Supervisor(start, workers, notifier, bounded=bounded).run()
 
 
-def _start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+def command(arguments: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "tenure", *arguments]
+
+
+def start_over() -> NoReturn:
+    """Become a fresh process with the same command line and number; the code is imported as it is now."""
+    Notifier(os.environ).tell(RELOADING=1, MONOTONIC_USEC=time.monotonic_ns() // 1000)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Until the new life listens, these would end it; they wait, and come when it does.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP, signal.SIGUSR1))
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - no shell is wanted
+
+
+def _start(arguments: Sequence[str], address: str) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "TERM": "dumb", "NOTIFY_SOCKET": address}  # live lines would write over each other
+    environment.pop("WATCHDOG_PID", None)
     return subprocess.Popen(
-        [sys.executable, "-m", "tenure", *arguments],
-        env={**os.environ, "TERM": "dumb"},  # several live lines would write over each other
+        command(arguments),
+        env=environment,
         process_group=0,  # Ctrl-C reaches this process alone, which passes it on once
         preexec_fn=_stop_with_parent(),
     )
@@ -47,10 +65,3 @@ def _stop_with_parent() -> Callable[[], None] | None:
         return None
     prctl = ctypes.CDLL(None).prctl
     return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _exit_code(code: int, told: Sequence[int]) -> int:
-    """As a shell counts it; a child that was stopped before it could listen ended as it was told."""
-    if code >= 0:
-        return code
-    return 0 if -code in told else 128 - code

@@ -3,6 +3,7 @@
 Dead letters are told by the worker's log, which knows their cause.
 """
 
+import logging
 import threading
 import time
 from collections import Counter, deque
@@ -13,6 +14,10 @@ from tenure.backends.opening import without_secrets
 from tenure.cli.failures import printable
 from tenure.cli.live import LiveLine
 from tenure.events import Event, Settled, Status
+
+journal = logging.getLogger("tenure.journal")  # what is told here, for a log file; nobody else hears it
+journal.propagate = False
+journal.setLevel(logging.INFO)
 
 _EVERY = 0.2
 _WINDOW = 5.0
@@ -71,8 +76,7 @@ class Progress:
         self._begun = time.monotonic()
         if self._line.is_live:
             self._thread.start()
-        else:
-            self._app.listen(self._tell)
+        self._app.listen(self._tell)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -94,8 +98,11 @@ class Progress:
         if isinstance(event, Settled):
             for each in event.settlements:
                 if each.status is Status.REQUEUED:
-                    self._say(f"retried {each.id} on queue {each.queue}: attempt {each.attempt} {each.reason}")
+                    text = f"retried {each.id} on queue {each.queue}: attempt {each.attempt} {each.reason}"
+                    self._say(text, journal_only=self._line.is_live)
 
-    def _say(self, text: str) -> None:
-        self._stream.write(f"{printable(text)}\n")
-        self._stream.flush()
+    def _say(self, text: str, *, journal_only: bool = False) -> None:
+        journal.info("%s", text)
+        if not journal_only:
+            self._stream.write(f"{printable(text)}\n")
+            self._stream.flush()

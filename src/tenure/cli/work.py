@@ -3,18 +3,25 @@
 import math
 import os
 import sys
-from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from typing import Any
 
 import click
+import msgspec
 
 from tenure.app import RunnerKind, Tenure
-from tenure.cli import processes, progress
+from tenure.cli import detaching, logfile, logs, processes, progress
 from tenure.cli.failures import JOBS_DIED, CommandError
+from tenure.cli.heart import Heart
 from tenure.cli.loading import app_with_handlers, location
-from tenure.cli.signals import StopSignals
-from tenure.events import Status
+from tenure.cli.options import WorkOptions, command_line
+from tenure.cli.pidfile import PidFile
+from tenure.cli.signals import Signals
+from tenure.cli.titles import set_title
+from tenure.cli.watching import watching
+from tenure.events import Event, Settled
+from tenure.execution.runners.wear import Wear
+from tenure.worker.notices import Notifier
 from tenure.worker.worker import Worker
 
 # A child a core, or as many as blocking and awaiting jobs can use before memory and scheduling tell.
@@ -24,6 +31,7 @@ DEFAULT_CONCURRENCY: dict[RunnerKind, int] = {
     "threads": 16,
     "event_loop": 100,
 }
+_SUPERVISORS = ("processes", "reload", "detach", "pid_file")  # options that the workers of a supervisor do not get
 
 
 @click.command()
@@ -36,41 +44,43 @@ DEFAULT_CONCURRENCY: dict[RunnerKind, int] = {
     "--runner", type=click.Choice(list(DEFAULT_CONCURRENCY)), default="inline", show_default=True,
     help="Where handlers run.",
 )  # fmt: skip
+@click.option("--processes", type=click.IntRange(min=1), metavar="N", help="Keep N worker processes running.")
 @click.option(
-    "--processes", "count", type=click.IntRange(min=1), default=1, show_default=True, help="Workers to start."
+    "--stop-grace", type=click.FloatRange(min=0, max=math.inf, max_open=True), metavar="SECONDS",
+    help="How long a running job may take to finish when told to stop.",
+)  # fmt: skip
+@click.option(
+    "--recycle-after", type=click.IntRange(min=1), metavar="N", help="Replace a process when it has run N jobs."
 )
+@click.option(
+    "--max-memory", type=click.FloatRange(min=0, min_open=True), metavar="MB",
+    help="Replace a process that holds more than this after a job.",
+)  # fmt: skip
+@click.option("--reload", is_flag=True, help="For development: start over when Python files here change.")
+@click.option("--detach", is_flag=True, help="Work in the background; needs --pid-file.")
+@click.option("--pid-file", metavar="FILE", help="Write the process id there while it works.")
+@click.option("--log-file", metavar="FILE", help="Log there too; the name may hold the date, as in work-%Y-%m-%d.log.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but warnings and errors.")
 @click.pass_context
-def work(
-    ctx: click.Context,
-    queues: tuple[str, ...],
-    burst: bool,
-    once: bool,
-    most: int | None,
-    concurrency: int | None,
-    runner: RunnerKind,
-    count: int,
-    quiet: bool,
-) -> None:
+def work(ctx: click.Context, /, **given: Any) -> None:
     """Run jobs from the queues, or those of the settings, until told to stop.
 
     Queues are served strictly in order; with weights each draws a share. The first SIGTERM or SIGINT lets the
     running job finish, the second hands it back. With --burst, --once or --max, exit code 1 says that jobs died.
     """
-    weights = dict(weighted(queue) for queue in queues)
-    if once:
-        burst, most = True, 1
-    if count > 1:
-        ctx.exit(processes.run(_arguments(ctx, queues, burst, most, runner, concurrency, quiet), count))
-    with app_with_handlers() as app:
-        names = [app.queues.resolve(queue) for queue in weights or app.settings.queues]
-        shares = {app.queues.resolve(queue): weight for queue, weight in weights.items() if weight is not None}
-        at_once = concurrency or DEFAULT_CONCURRENCY[runner]
-        worker = app.worker(
-            *names, burst=burst, most=most, weights=shares, runner=runner, concurrency=at_once, location=location()
-        )
-        tally = _serve(app, worker, names, quiet)
-    ctx.exit(JOBS_DIED if progress.died(tally) and (burst or most) else 0)
+    options = WorkOptions(**given)
+    if options.detach:
+        if not options.pid_file:
+            raise CommandError("--detach needs --pid-file, or nobody could find the worker to stop it")
+        detaching.launch(command_line(ctx, ("detach",)), options.log_file)
+        return
+    try:
+        with PidFile(options.pid_file) if options.pid_file else nullcontext():
+            code = _supervise(ctx, options) if options.is_supervised else _work(ctx, options)
+    except Exception as error:
+        Notifier(os.environ).tell(STATUS=getattr(error, "message", None) or f"{type(error).__qualname__}: {error}")
+        raise
+    ctx.exit(code)
 
 
 def weighted(text: str) -> tuple[str, float | None]:
@@ -87,37 +97,74 @@ def weighted(text: str) -> tuple[str, float | None]:
     return name, number
 
 
-def _arguments(
-    ctx: click.Context,
-    queues: Sequence[str],
-    burst: bool,
-    most: int | None,
-    runner: str,
-    concurrency: int | None,
-    quiet: bool,
-) -> list[str]:
-    """The command line of one of several processes."""
-    options = ctx.find_root().params
-    return [
-        *(["--app", options["app"]] if options["app"] else []),
-        *(["--debug"] if options["debug"] else []),
-        *(["-v"] * options["verbose"]),
-        "work",
-        *(["--burst"] if burst else []),
-        *(["--max", str(most)] if most else []),
-        *(["--quiet"] if quiet else []),
-        *("--runner", runner),
-        *(["--concurrency", str(concurrency)] if concurrency else []),
-        "--",
-        *queues,
-    ]
-
-
-def _serve(app: Tenure, worker: Worker, queues: Sequence[str], quiet: bool) -> Counter[Status]:
-    """Run the worker to its end, and tell about it."""
+def _supervise(ctx: click.Context, options: WorkOptions) -> int:
+    set_title("tenure: supervisor")
+    logs.set_up(ctx.find_root().params["verbose"], ctx.find_root().params["debug"])
     with ExitStack() as stack:
-        stack.enter_context(StopSignals(worker, quiet))
-        if not quiet:
+        if options.log_file:
+            logfile.attach(options.log_file, debug=ctx.find_root().params["debug"])
+        if options.reload:
+            stack.enter_context(watching())
+        arguments = command_line(ctx, _SUPERVISORS)
+        return processes.run(arguments, options.processes or 1, bounded=options.is_bounded)
+
+
+def _work(ctx: click.Context, options: WorkOptions) -> int:
+    """One worker; one that ends though nobody told it to is worn or outdated, and starts over."""
+    set_title("tenure: worker")
+    with app_with_handlers() as app:
+        if options.log_file:
+            logfile.attach(options.log_file, debug=ctx.find_root().params["debug"])
+        app.settings = msgspec.structs.replace(app.settings, **options.settings())
+        worker, queues = _worker(app, options)
+        was_told = _serve(app, worker, queues, options)
+        died = progress.died(worker.tally)
+    if not (was_told or options.is_bounded):
+        processes.start_over()
+    return JOBS_DIED if died and options.is_bounded else 0
+
+
+def _worker(app: Tenure, options: WorkOptions) -> tuple[Worker, str]:
+    """The worker, and its queues in words."""
+    weights = dict(weighted(queue) for queue in options.queues)
+    names = [app.queues.resolve(queue) for queue in weights or app.settings.queues]
+    runs_here = options.runner == "inline" and not options.is_bounded
+    worker = app.worker(
+        *names,
+        burst=options.burst or options.once,
+        most=1 if options.once else app.settings.recycle_after if runs_here else options.most,
+        weights={app.queues.resolve(queue): weight for queue, weight in weights.items() if weight is not None},
+        runner=options.runner,
+        concurrency=options.concurrency or DEFAULT_CONCURRENCY[options.runner],
+        location=location(),
+    )
+    if runs_here:
+        app.listen(_Scales(worker, Wear(memory=app.settings.max_memory)))
+    return worker, ", ".join(names)
+
+
+class _Scales:
+    """Stops a worker whose own process has grown too large."""
+
+    def __init__(self, worker: Worker, wear: Wear) -> None:
+        self._worker = worker
+        self._wear = wear
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Settled) and self._wear.is_too_large(os.getpid()):
+            self._worker.stop()
+
+
+def _serve(app: Tenure, worker: Worker, queues: str, options: WorkOptions) -> bool:
+    """Run the worker to its end, and tell about it; returns whether it was told to end."""
+    notifier = Notifier(os.environ)
+    with ExitStack() as stack:
+        grace = app.settings.stop_grace
+        signals = Signals(worker, grace, notifier, bounded=options.is_bounded, quiet=options.quiet)
+        stack.enter_context(signals)
+        stack.enter_context(Heart(worker, notifier, grace))
+        if not options.quiet:
             shown = stack.enter_context(progress.Progress(app, worker.tally, sys.stdout))
-            shown.start(", ".join(queues), os.getpid())
-        return worker.run()
+            shown.start(queues, os.getpid())
+        worker.run()
+    return signals.told

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import time
 from contextlib import ExitStack
 from contextvars import copy_context
@@ -16,7 +17,7 @@ from tenure.definition.context import Context
 from tenure.definition.duration import Duration, to_moment, to_seconds
 from tenure.definition.failure import Failure, carriable, from_exception
 from tenure.definition.handler import Handler
-from tenure.errors import Cancel, DeadlineExceeded, Interrupt, InvalidJob, Postpone, Retry, StopNow
+from tenure.errors import Cancel, DeadlineExceeded, InvalidJob, Postpone, Retry, StopNow
 from tenure.execution.capture import Capture
 from tenure.execution.deadline import AlarmDeadline, Deadline
 from tenure.execution.outcome import Kind, Outcome, normalise
@@ -49,6 +50,7 @@ class Performer:
         self._shared = capture is not None
         self._loop: asyncio.Runner | None = None
         self._stack = ExitStack()
+        self._pid = os.getpid()
         self.deadline = deadline or AlarmDeadline()
 
     def __enter__(self) -> "Performer":
@@ -73,7 +75,10 @@ class Performer:
             if attempt.handler.make is None:
                 return self._run(attempt, subject, value, started, begun)
             return self._run_with_hooks(attempt, subject, value, started, begun)
-        except Interrupt as late:  # it came between the handler's end and the disarming
+        except KeyboardInterrupt:
+            raise
+        except BaseException as late:  # an interrupt that came between the handler's end and the disarming
+            self.deadline.disarm(attempt.timeout)
             return failed(late, started, begun, attempt, self._clock.now())
         finally:
             context.leave(token)
@@ -85,14 +90,13 @@ class Performer:
         try:
             instance = attempt.handler.make()
             call_hook(instance, "before_run", subject)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             outcome = failed(error, started, begun, attempt, self._clock.now())
         else:
             outcome = self._run(attempt, subject, value, started, begun, instance)
-        try:
-            call_hook(instance, "after_run", subject, outcome)
-        except Exception:
-            logger.exception("after_run of handler %r failed; the outcome stands", attempt.handler.key)
+        call_after_run(instance, subject, outcome)
         return outcome
 
     def _run(
@@ -107,8 +111,12 @@ class Performer:
                 self.deadline.arm(limit)
                 result = attempt.handler.call(*instance, subject, value)
             self.deadline.disarm(limit)
-        except (Exception, DeadlineExceeded, StopNow, asyncio.CancelledError, SystemExit) as error:
+            only_in(self._pid)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             self.deadline.disarm(limit)
+            only_in(self._pid)
             self._capture.take()
             return failed(error, started, begun, attempt, self._clock.now())
         return Outcome(
@@ -162,11 +170,27 @@ def to_context(attempt: Attempt, value: Any) -> Context:
     )
 
 
+def only_in(pid: int) -> None:
+    """A copy of this process that a handler made by fork ends here: it is not a second worker."""
+    if os.getpid() != pid:
+        os._exit(0)
+
+
 def call_hook(instance: Any, name: str, *arguments: Any) -> None:
     """Call an optional method of a handler."""
     hook = getattr(instance, name, None)
     if hook is not None:
         hook(*arguments)
+
+
+def call_after_run(instance: Any, subject: Context, outcome: Outcome) -> None:
+    """The last word of a handler's class; whatever happens in it, the outcome stands."""
+    try:
+        call_hook(instance, "after_run", subject, outcome)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        logger.exception("after_run of handler %r failed; the outcome stands", subject.handler)
 
 
 def failed(error: BaseException, started: int, begun: float, attempt: Attempt, now: int) -> Outcome:

@@ -10,9 +10,12 @@ from tenure.execution.outcome import MAX_OUTPUT
 
 
 class _Printed:
+    """What a thread or task prints; kept from job to job, because most print nothing."""
+
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.size = 0
+        self.is_open = False
 
 
 _printed: ContextVar[_Printed | None] = ContextVar("tenure.printed", default=None)
@@ -36,17 +39,27 @@ class Capture:
 
     def begin(self) -> None:
         """From now on, until `take`, printing in this thread or task is kept."""
-        _printed.set(_Printed())
+        printed = _printed.get()
+        if printed is None:
+            printed = _Printed()
+            _printed.set(printed)
+        printed.is_open = True
 
     def take(self) -> str:
         """Everything printed since `begin`."""
         printed = _printed.get()
-        _printed.set(None)
-        return "".join(printed.parts) if printed and printed.parts else ""
+        if printed is None:
+            return ""
+        printed.is_open = False
+        if not printed.parts:
+            return ""
+        text = "".join(printed.parts)
+        printed.parts, printed.size = [], 0
+        return text
 
     def write(self, text: str) -> int:
         printed = _printed.get()
-        if printed is None:
+        if printed is None or not printed.is_open:
             return self._through.write(text)
         if printed.size <= MAX_OUTPUT:
             printed.parts.append(text)

@@ -1,7 +1,7 @@
 """A collector in memory, and the listener that feeds it the worker's counters."""
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import Any, Protocol, TypeVar
 
 from tenure.events import Event, Leased, Settled, Status
@@ -46,6 +46,11 @@ class MemoryCollector:
             self._histograms[key] = (count + 1, total + value, min(low, value), max(high, value))
             _evict(self._histograms)
 
+    def reset(self) -> None:
+        with self._lock:
+            self._counters.clear()
+            self._histograms.clear()
+
     def snapshot(self) -> dict[str, dict[str, Any]]:
         with self._lock:
             histograms = {
@@ -68,17 +73,14 @@ class WorkerCounters:
             self._settled(event)
 
     def _settled(self, event: Settled) -> None:
-        counts: dict[tuple[str, str], int] = {}
-        for each in event.settlements:
-            for name in (
-                _COUNTERS.get(each.status),
-                "jobs_failed" if each.failed else None,
-                "jobs_rejected_signature" if each.reason == "bad_signature" else None,
-            ):
-                if name is not None:
-                    counts[name, each.queue] = counts.get((name, each.queue), 0) + 1
-        for (name, queue), count in counts.items():
-            self._collector.increment(name, count, queue=queue)
+        kinds = Counter([(each.queue, each.status, each.failed, each.reason) for each in event.settlements])
+        for (queue, status, failed, reason), count in kinds.items():
+            if status in _COUNTERS:
+                self._collector.increment(_COUNTERS[status], count, queue=queue)
+            if failed:
+                self._collector.increment("jobs_failed", count, queue=queue)
+            if reason == "bad_signature":
+                self._collector.increment("jobs_rejected_signature", count, queue=queue)
 
 
 def _key(name: str, labels: dict[str, str]) -> str:

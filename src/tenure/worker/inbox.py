@@ -1,22 +1,32 @@
-"""Inbox: leased attempts waiting for the runner, and how fast they go."""
+"""Inbox: leases waiting for the runner, opened as it comes to them, and how fast they go."""
 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from tenure.backends.contract import Lease
 from tenure.execution.attempt import Attempt
 from tenure.worker import prefetch
 
+T = TypeVar("T")
 _SMOOTHING = 0.1
+_OPENED = 32  # at a time: few enough that a stop finds most of them unopened
+
+Admit = Callable[[Sequence[Lease]], Sequence[Attempt]]
 
 
 class Inbox:
-    """Filled in batches by the leaser, emptied one by one by the runner, without a lock while there is work."""
+    """Filled in batches by the leaser, emptied one by one by the runner, without a lock while there is work.
 
-    def __init__(self, concurrency: int, on_idle: Callable[[], None]) -> None:
+    Leases are opened in the runner's thread, because the leaser's is the busier one: it waits for the backend.
+    """
+
+    def __init__(self, concurrency: int, on_idle: Callable[[], None], admit: Admit) -> None:
+        self._leases: deque[tuple[float, Lease]] = deque()
         self._attempts: deque[tuple[float, Attempt]] = deque()
+        self._admit = admit
         self._arrived = threading.Condition()
         self._concurrency = concurrency
         self._on_idle = on_idle
@@ -26,9 +36,9 @@ class Inbox:
         self._last_start = 0.0
         self._tell: Callable[[], None] = _nobody
 
-    def fill(self, attempts: Sequence[Attempt]) -> None:
+    def fill(self, leases: Sequence[Lease]) -> None:
         now = time.monotonic()
-        self._attempts.extend([(now, attempt) for attempt in attempts])
+        self._leases.extend([(now, lease) for lease in leases])
         self._announce()
 
     def take(self) -> Attempt | None:
@@ -37,11 +47,13 @@ class Inbox:
             try:
                 _, attempt = self._attempts.popleft()
             except IndexError:
+                if self._open_some():
+                    continue
                 if self._closed:
                     return None
                 self._on_idle()
                 with self._arrived:
-                    self._arrived.wait_for(lambda: self._attempts or self._closed)
+                    self._arrived.wait_for(lambda: self._leases or self._attempts or self._closed)
             else:
                 self._running += 1
                 self._last_start = time.monotonic()
@@ -49,12 +61,15 @@ class Inbox:
 
     def take_up_to(self, most: int) -> list[Attempt]:
         taken: list[Attempt] = []
-        try:
-            while len(taken) < most:
+        if self._closed:
+            return taken  # what is put back now goes back to its queue
+        while len(taken) < most and (self._attempts or self._open_some()):
+            try:
                 taken.append(self._attempts.popleft()[1])
-        except IndexError:
-            if not taken and not self._running:
-                self._on_idle()
+            except IndexError:
+                continue  # handed back or refused meanwhile
+        if not taken and not self._running:
+            self._on_idle()
         if taken:
             self._running += len(taken)
             self._last_start = time.monotonic()
@@ -72,7 +87,7 @@ class Inbox:
         self._concurrency = concurrency
 
     def is_over(self) -> bool:
-        return self._closed and not self._attempts
+        return self._closed and not self._attempts and not self._leases
 
     def finished(self, seconds: float) -> None:
         """An attempt is over: its duration teaches how far to fetch ahead."""
@@ -84,35 +99,46 @@ class Inbox:
         return prefetch.demand(
             idle=max(0, idle),
             concurrency=self._concurrency,
-            waiting=len(self._attempts),
+            waiting=len(self._leases) + len(self._attempts),
             unsettled=unsettled,
             mean=self._mean,
             busy=0.0 if idle > 0 else time.monotonic() - self._last_start,
         )
 
-    def take_back(self, age: float = 0.0) -> list[Attempt]:
+    def take_back(self, age: float = 0.0) -> list[Lease]:
         """Everything that waits, once the first has waited this long: what is behind it is further still from starting.
 
         Taken from the far end, so that the runner meanwhile goes on in order.
         """
-        taken: list[Attempt] = []
-        try:
-            if time.monotonic() - self._attempts[0][0] >= age:
-                while True:
-                    taken.append(self._attempts.pop()[1])
-        except IndexError:
-            return taken[::-1]
-        return taken
+        first = next((queue[0][0] for queue in (self._attempts, self._leases) if queue), None)
+        if first is None or time.monotonic() - first < age:
+            return []
+        leases = [lease for _, lease in _emptied(self._leases)]
+        attempts = [attempt.ticket for _, attempt in _emptied(self._attempts)]
+        return [*reversed(attempts), *reversed(leases)]
 
     def discard(self, leases: Sequence[Lease]) -> None:
-        """Forget attempts that wait on these leases, which are no longer ours."""
+        """Forget what waits on these leases, which are no longer ours."""
         lost = {(lease.id, lease.fence) for lease in leases}
-        for item in list(self._attempts):
-            if (item[1].ticket.id, item[1].ticket.fence) in lost:
-                try:
-                    self._attempts.remove(item)
-                except ValueError:
-                    continue  # it starts this very moment
+        for item in list(self._leases):
+            if (item[1].id, item[1].fence) in lost:
+                _remove(self._leases, item)
+        for opened in list(self._attempts):
+            if (opened[1].ticket.id, opened[1].ticket.fence) in lost:
+                _remove(self._attempts, opened)
+
+    def _open_some(self) -> bool:
+        """Open the leases that come next; False when none waits."""
+        batch: list[tuple[float, Lease]] = []
+        try:
+            while len(batch) < _OPENED:
+                batch.append(self._leases.popleft())
+        except IndexError:
+            if not batch:
+                return False
+        filled = batch[0][0]
+        self._attempts.extend([(filled, attempt) for attempt in self._admit([lease for _, lease in batch])])
+        return True
 
     def close(self) -> None:
         self._closed = True
@@ -126,3 +152,19 @@ class Inbox:
 
 def _nobody() -> None:
     """For runners that wait in `take` and need not be told."""
+
+
+def _emptied(queue: deque[T]) -> Iterator[T]:
+    """What is in a queue, the last first, taken out while others take from its front."""
+    try:
+        while True:
+            yield queue.pop()
+    except IndexError:
+        return
+
+
+def _remove(queue: deque[T], item: T) -> None:
+    try:
+        queue.remove(item)
+    except ValueError:
+        return  # it starts this very moment

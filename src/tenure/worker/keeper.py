@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 _TICK = 0.1
 _STALE = 0.25  # an unstarted lease older than this goes back to its place: others may be idle
 _CLOCK_JUMP = 1.0
+_SLOW = 0.5  # a renewal without an answer for this long may not come in time
+_SETTLING = 0.02  # from the moment a backend has settled a lease until it is held no longer
 
 
 class Keeper:
@@ -40,10 +42,12 @@ class Keeper:
         self._hand_back = hand_back
         self._lose = lose
         self._stopping = threading.Event()
+        self._asked: float | None = None
         self._reap_at = 0.0
         self._drift = self._wall_minus_monotonic()
 
     def run(self) -> None:
+        threading.Thread(target=self._guard, name="tenure-guard", daemon=True).start()
         while not self._stopping.wait(_TICK):
             try:
                 self.tick()
@@ -65,22 +69,34 @@ class Keeper:
         leases = self._holdings.renewable(now)
         if not leases:
             return
+        self._asked = now
         try:
             lost = self._backend.renew(leases, seconds=self._lane.lease_seconds)
         except BackendError:
-            self._let_go(self._holdings.overdue(now))
+            self._let_go(self._holdings.overdue(self._clock.monotonic()))
             raise
-        self._holdings.hold(leases, now, self._lane.lease_seconds)
-        self._let_go(lost)
+        finally:
+            self._asked = None
+        self._holdings.renewed(leases, now, self._lane.lease_seconds)
+        if lost:
+            self._stopping.wait(_SETTLING)  # what looks lost may have been settled this very moment, by us
+            self._let_go(lost)
+
+    def _guard(self) -> None:
+        """While a backend does not answer, let go of what it did not renew in time."""
+        while not self._stopping.wait(_TICK):
+            asked, now = self._asked, self._clock.monotonic()
+            if asked is not None and now - asked > _SLOW:
+                self._let_go(self._holdings.overdue(now))
 
     def _let_go(self, lost: Sequence[Lease]) -> None:
         """Stop what runs on leases that are no longer ours: somebody else may run it any moment."""
-        if not lost:
+        dropped = self._holdings.drop(lost)
+        if not dropped:
             return
-        logger.warning("%d leases were lost while their jobs ran; those jobs run again elsewhere", len(lost))
-        self._holdings.drop(lost)
-        self._lose(lost)
-        self._listeners.emit(LeaseLost(tuple(lease.id for lease in lost), "renew"))
+        logger.warning("%d leases were lost while their jobs ran; those jobs run again elsewhere", len(dropped))
+        self._lose(dropped)
+        self._listeners.emit(LeaseLost(tuple(lease.id for lease in dropped), "renew"))
 
     def _reap(self) -> None:
         reaped = self._backend.reap(self._lane.queues)

@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
+from tenure.errors import SettingsError
 from tenure.events import Status
 
 
@@ -19,6 +20,11 @@ class Lane:
     lease_seconds: float = 15.0
     burst: bool = False
     most: int | None = None
+
+    def __post_init__(self) -> None:
+        for queue, weight in self.weights.items():
+            if not 0 < weight < float("inf"):
+                raise SettingsError(f"the weight of queue {queue!r} must be a number above 0, got {weight!r}")
 
     def order(self) -> list[str]:
         """The queues in the order this lease should try them."""

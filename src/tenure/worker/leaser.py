@@ -3,6 +3,8 @@
 import logging
 import threading
 import time
+from itertools import groupby
+from operator import attrgetter
 
 from tenure.backends.contract import Backend, Lease, Nack
 from tenure.errors import BackendError
@@ -11,7 +13,6 @@ from tenure.worker.holdings import Holdings
 from tenure.worker.inbox import Inbox
 from tenure.worker.lane import Lane
 from tenure.worker.pauses import Pauses
-from tenure.worker.pipeline import Pipeline
 from tenure.worker.settler import Settler
 
 logger = logging.getLogger(__name__)
@@ -27,7 +28,6 @@ class Leaser:
         self,
         backend: Backend,
         lane: Lane,
-        pipeline: Pipeline,
         inbox: Inbox,
         holdings: Holdings,
         settler: Settler,
@@ -35,18 +35,21 @@ class Leaser:
     ) -> None:
         self._backend = backend
         self._lane = lane
-        self._pipeline = pipeline
         self._inbox = inbox
         self._holdings = holdings
         self._settler = settler
         self._listeners = listeners
         self._stopping = threading.Event()
+        self._burst = lane.burst
         self._run_alone = False
         self.room = threading.Event()
+        self.ready = threading.Event()
+        self.ticked: float | None = None
 
     def run(self) -> None:
         pauses = Pauses()
         while not (self._stopping.is_set() or self._has_run_all()):
+            self.ticked = time.monotonic()
             holds_nothing = not len(self._holdings)
             limit = self._limit()
             if limit <= 0:
@@ -59,10 +62,11 @@ class Leaser:
                 logger.warning("leasing from %s failed, trying again: %s", ", ".join(self._lane.queues), error)
                 self._stopping.wait(pauses.longer())
                 continue
+            self.ready.set()
             if leases:
                 pauses.reset()
                 self._hand_on(leases, asked)
-            elif not self._lane.burst:
+            elif not self._burst:
                 if time.monotonic() - asked < _WAIT / 2:  # a backend that cannot block is polled, ever more slowly
                     self._stopping.wait(pauses.longer())
             elif holds_nothing:
@@ -73,6 +77,10 @@ class Leaser:
     def stop(self) -> None:
         # Not room.set() too: the main thread may be inside that very call when its signal handler comes here.
         self._stopping.set()
+
+    def drain(self) -> None:
+        """From now on end when nothing is ready or in flight."""
+        self._burst = True
 
     def _has_run_all(self) -> bool:
         return self._lane.most is not None and self._lane.ran(self._settler.tally) >= self._lane.most
@@ -86,7 +94,8 @@ class Leaser:
         return min(limit, self._lane.most - self._lane.ran(self._settler.tally) - len(self._holdings))
 
     def _lease(self, limit: int) -> list[Lease]:
-        wait = 0.0 if self._lane.burst else _WAIT
+        # The first answer says that the backend is there, so it is not waited for.
+        wait = 0.0 if self._burst or not self.ready.is_set() else _WAIT
         return self._backend.lease(self._lane.order(), limit=limit, seconds=self._lane.lease_seconds, wait=wait)
 
     def _hand_on(self, leases: list[Lease], asked: float) -> None:
@@ -96,15 +105,10 @@ class Leaser:
         if self._run_alone:  # a suspect that shares the worker could be charged for what another job does
             self._settler.settle(Nack(lease=leases[0], charge="suspect", reason="suspect"))
             return
-        attempts, verdicts = self._pipeline.admit(leases)
         if self._listeners:
-            for queue in dict.fromkeys(lease.queue for lease in leases):
-                self._listeners.emit(Leased(queue, tuple(lease.id for lease in leases if lease.queue == queue)))
-        for verdict in verdicts:
-            self._settler.settle(verdict)
-        self._inbox.fill(attempts)
-        if not attempts:
-            self._settler.hurry()
+            for queue, same in groupby(leases, key=attrgetter("queue")):
+                self._listeners.emit(Leased(queue, tuple([lease.id for lease in same])))
+        self._inbox.fill(leases)
 
     def _wait_for_room(self) -> None:
         self.room.wait(_ROOM)

@@ -2,7 +2,7 @@
 
 HORIZON = 0.05  # seconds of work to hold ahead: covers one lease round trip many times
 BATCH = 250  # leases above this gained nothing (docs/adr/0003)
-MOST_UNSETTLED = 2000  # bounds memory, and what a crash hands to others
+MOST_UNSETTLED = 3000  # bounds memory, and what a crash hands to others
 
 
 def demand(*, idle: int, concurrency: int, waiting: int, unsettled: int, mean: float | None, busy: float) -> int:
@@ -11,7 +11,7 @@ def demand(*, idle: int, concurrency: int, waiting: int, unsettled: int, mean: f
     `mean` is the recent duration of a job, None before the first; `busy` is how long the runner has been at one.
     """
     ahead = 0 if mean is None or busy > HORIZON else int(concurrency * HORIZON / max(mean, 1e-5))
-    target = min(idle + ahead, 2 * BATCH)
+    target = min(idle + ahead, 4 * BATCH)
     if waiting * 2 > target:
         return 0
     return max(0, min(target - waiting, BATCH, MOST_UNSETTLED - unsettled))

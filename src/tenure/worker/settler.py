@@ -36,6 +36,7 @@ class Settler:
         self._first = threading.Event()
         self._hurry = threading.Event()
         self._stopping = False
+        self.ticked: float | None = None  # none while there is nothing to do
         self.tally: Counter[Status] = Counter()
 
     def settle(self, verdict: Verdict) -> None:
@@ -53,7 +54,9 @@ class Settler:
     def run(self) -> None:
         """Until told to stop and nothing is left."""
         while not (self._stopping and not self._verdicts):
+            self.ticked = None
             self._first.wait()
+            self.ticked = time.monotonic()
             self._hurry.wait(LINGER)
             self._first.clear()
             self._hurry.clear()
@@ -85,6 +88,7 @@ class Settler:
                 return verb(verdicts)
             except BackendError as error:
                 tries += 1
+                self.ticked = time.monotonic()
                 logger.warning("settling %d jobs failed: %s", len(verdicts), error)
                 time.sleep(pauses.longer())
         return []

@@ -32,8 +32,8 @@ def decide(attempt: Attempt, outcome: Outcome, default: RetryPolicy) -> Verdict:
             return Ack(lease=lease, state="cancelled", seconds=outcome.seconds, reason=outcome.reason)
         case "postponed":
             return Nack(lease=lease, delay=outcome.delay or 0.0, reason=outcome.reason)
-        case "interrupted" | "neighbour":
-            return Nack(lease=lease, reason=outcome.reason)
+        case "interrupted" | "neighbour":  # neither clears a suspect
+            return Nack(lease=lease, charge="suspect" if lease.suspect else None, reason=outcome.reason)
         case "suspect":
             return Nack(lease=lease, charge="suspect", failure=outcome.failure, reason=outcome.reason)
         case "crashed":
@@ -87,21 +87,15 @@ def refuse(lease: Lease, envelope: Envelope, now: int) -> Verdict | None:
     return None
 
 
+_ENDED = {"done": Status.ACKED, "cancelled": Status.CANCELLED, "expired": Status.EXPIRED}
+
+
 def status_of(verdict: Verdict) -> Status:
-    match verdict:
-        case Ack(state="done"):
-            return Status.ACKED
-        case Ack(state="cancelled"):
-            return Status.CANCELLED
-        case Ack():
-            return Status.EXPIRED
-        case Nack(charge=None | "suspect"):
-            return Status.POSTPONED
-        case Nack():
-            return Status.REQUEUED
-        case Abandon(reason=reason) if reason in REJECTED:
-            return Status.REJECTED
-    return Status.DEAD_LETTERED
+    if isinstance(verdict, Ack):
+        return _ENDED[verdict.state]
+    if isinstance(verdict, Nack):
+        return Status.REQUEUED if verdict.charge in ("attempt", "crash") else Status.POSTPONED
+    return Status.REJECTED if verdict.reason in REJECTED else Status.DEAD_LETTERED
 
 
 def settlement(verdict: Verdict) -> Settlement:

@@ -382,7 +382,7 @@ def test_the_inline_runner_serves_until_the_source_is_over(clock, attempt_at):
     def job(a: int):
         return a * 2
 
-    source, done = Inbox(1, on_idle=lambda: None), []
+    source, done = Inbox(1, on_idle=lambda: None, admit=list), []
     source.fill([attempt_at(job, b'{"a":1}'), attempt_at(job, b'{"a":2}')])
     source.close()
 

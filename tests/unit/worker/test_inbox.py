@@ -14,18 +14,38 @@ def idle():
 
 
 @pytest.fixture
-def inbox(idle):
-    return Inbox(1, on_idle=idle.set)
+def opened():
+    """The attempt that each lease opens to."""
+    return {}
 
 
 @pytest.fixture
-def attempts(attempt_of):
-    return [attempt_of() for _ in range(3)]
+def inbox_for(idle, opened):
+    def make(concurrency):
+        return Inbox(concurrency, on_idle=idle.set, admit=lambda leases: [opened[id(lease)] for lease in leases])
+
+    return make
+
+
+@pytest.fixture
+def inbox(inbox_for):
+    return inbox_for(1)
+
+
+@pytest.fixture
+def attempts(attempt_of, opened):
+    made = [attempt_of() for _ in range(3)]
+    opened.update({id(attempt.ticket): attempt for attempt in made})
+    return made
+
+
+def leases(attempts):
+    return [attempt.ticket for attempt in attempts]
 
 
 def test_attempts_are_taken_in_the_order_they_came(inbox, attempts):
-    inbox.fill(attempts[:2])
-    inbox.fill(attempts[2:])
+    inbox.fill(leases(attempts[:2]))
+    inbox.fill(leases(attempts[2:]))
 
     assert [inbox.take() for _ in range(3)] == attempts
 
@@ -36,7 +56,7 @@ def test_taking_waits_for_the_next_attempt_and_tells_that_it_is_idle(inbox, idle
     taker.start()
     was_idle = idle.wait(5)
 
-    inbox.fill(attempts[:1])
+    inbox.fill(leases(attempts[:1]))
     taker.join(5)
 
     assert was_idle
@@ -44,7 +64,7 @@ def test_taking_waits_for_the_next_attempt_and_tells_that_it_is_idle(inbox, idle
 
 
 def test_a_closed_inbox_is_emptied_and_then_gives_none(inbox, attempts):
-    inbox.fill(attempts[:1])
+    inbox.fill(leases(attempts[:1]))
 
     inbox.close()
 
@@ -64,15 +84,15 @@ def test_closing_wakes_whoever_waits(inbox, idle):
 
 
 def test_everything_unstarted_can_be_taken_back_in_order(inbox, attempts):
-    inbox.fill(attempts)
+    inbox.fill(leases(attempts))
     started = inbox.take()
 
-    assert inbox.take_back() == attempts[1:]
+    assert inbox.take_back() == leases(attempts[1:])
     assert started == attempts[0]
 
 
 def test_what_was_taken_back_is_not_run(inbox, attempts):
-    inbox.fill(attempts)
+    inbox.fill(leases(attempts))
     inbox.take_back()
     inbox.close()
 
@@ -80,16 +100,16 @@ def test_what_was_taken_back_is_not_run(inbox, attempts):
 
 
 def test_nothing_is_taken_back_before_its_age(inbox, attempts):
-    inbox.fill(attempts)
+    inbox.fill(leases(attempts))
 
     assert inbox.take_back(60.0) == []
 
 
 def test_what_waited_its_age_is_taken_back(inbox, attempts):
-    inbox.fill(attempts)
+    inbox.fill(leases(attempts))
     time.sleep(0.02)  # the inbox measures by the monotonic clock of the host
 
-    assert inbox.take_back(0.01) == attempts
+    assert inbox.take_back(0.01) == leases(attempts)
 
 
 def test_an_empty_inbox_gives_nothing_back(inbox):
@@ -97,13 +117,13 @@ def test_an_empty_inbox_gives_nothing_back(inbox):
 
 
 def test_many_attempts_can_be_taken_without_waiting(inbox, attempts):
-    inbox.fill(attempts)
+    inbox.fill(leases(attempts))
 
     assert [inbox.take_up_to(2), inbox.take_up_to(2), inbox.take_up_to(2)] == [attempts[:2], attempts[2:], []]
 
 
 def test_attempts_put_back_come_first_again(inbox, attempts):
-    inbox.fill(attempts)
+    inbox.fill(leases(attempts))
     taken = inbox.take_up_to(2)
 
     inbox.put_back(taken)
@@ -112,11 +132,11 @@ def test_attempts_put_back_come_first_again(inbox, attempts):
 
 
 def test_attempts_put_back_are_old_enough_to_be_handed_back(inbox, attempts):
-    inbox.fill(attempts)
+    inbox.fill(leases(attempts))
 
     inbox.put_back(inbox.take_up_to(3))
 
-    assert inbox.take_back(0.25) == attempts
+    assert inbox.take_back(0.25) == leases(attempts)
 
 
 def test_finding_nothing_to_take_tells_that_the_inbox_is_idle(inbox, idle):
@@ -125,9 +145,10 @@ def test_finding_nothing_to_take_tells_that_the_inbox_is_idle(inbox, idle):
     assert idle.is_set()
 
 
-def test_attempts_whose_lease_was_lost_are_forgotten(inbox, attempt_of):
+def test_attempts_whose_lease_was_lost_are_forgotten(inbox, attempt_of, opened):
     mine, lost = attempt_of(attempts=1), attempt_of(attempts=2, fence=7)
-    inbox.fill([mine, lost])
+    opened.update({id(mine.ticket): mine, id(lost.ticket): lost})
+    inbox.fill(leases([mine, lost]))
 
     inbox.discard([lost.ticket])
 
@@ -144,7 +165,7 @@ def test_whoever_asked_is_told_of_arrivals_and_of_the_end(inbox, attempts):
     told = []
     inbox.on_arrival(lambda: told.append(inbox.is_over()))
 
-    inbox.fill(attempts[:1])
+    inbox.fill(leases(attempts[:1]))
     inbox.take()
     inbox.close()
 
@@ -152,7 +173,7 @@ def test_whoever_asked_is_told_of_arrivals_and_of_the_end(inbox, attempts):
 
 
 def test_a_closed_inbox_is_over_once_it_is_empty(inbox, attempts):
-    inbox.fill(attempts[:1])
+    inbox.fill(leases(attempts[:1]))
     inbox.close()
     before = inbox.is_over()
 
@@ -161,20 +182,20 @@ def test_a_closed_inbox_is_over_once_it_is_empty(inbox, attempts):
     assert (before, inbox.is_over()) == (False, True)
 
 
-def test_a_fresh_inbox_demands_what_can_start_at_once(idle):
-    assert Inbox(4, on_idle=idle.set).demand(unsettled=0) == 4
+def test_a_fresh_inbox_demands_what_can_start_at_once(inbox_for):
+    assert inbox_for(4).demand(unsettled=0) == 4
 
 
-def test_a_running_attempt_takes_a_slot(idle, attempts):
-    inbox = Inbox(4, on_idle=idle.set)
-    inbox.fill(attempts[:1])
+def test_a_running_attempt_takes_a_slot(inbox_for, attempts):
+    inbox = inbox_for(4)
+    inbox.fill(leases(attempts[:1]))
     inbox.take()
 
     assert inbox.demand(unsettled=1) == 3
 
 
 def test_a_finished_attempt_frees_its_slot_and_teaches_its_duration(inbox, attempts):
-    inbox.fill(attempts[:1])
+    inbox.fill(leases(attempts[:1]))
     inbox.take()
 
     inbox.finished(0.01)
@@ -184,11 +205,18 @@ def test_a_finished_attempt_frees_its_slot_and_teaches_its_duration(inbox, attem
 
 def test_the_mean_duration_follows_slowly(inbox, attempts):
     for _ in range(3):
-        inbox.fill(attempts[:1])
+        inbox.fill(leases(attempts[:1]))
         inbox.take()
         inbox.finished(0.001)
-    inbox.fill(attempts[:1])
+    inbox.fill(leases(attempts[:1]))
     inbox.take()
     inbox.finished(10.0)
 
     assert inbox.demand(unsettled=0) == 1
+
+
+def test_a_lease_that_may_not_run_is_passed_over(idle, attempts):
+    inbox = Inbox(1, on_idle=idle.set, admit=lambda leases: attempts[1:] if leases else [])
+    inbox.fill(leases(attempts))
+
+    assert [inbox.take(), inbox.take()] == attempts[1:]

@@ -68,6 +68,6 @@ def test_more_is_fetched_only_when_half_of_it_is_gone(waiting, more):
     assert demand(idle=0, concurrency=1, waiting=waiting, unsettled=0, mean=0.001, busy=0.0) == more
 
 
-@pytest.mark.parametrize(("unsettled", "more"), [(1_950, 50), (1_980, 20), (2_000, 0), (3_000, 0)])
+@pytest.mark.parametrize(("unsettled", "more"), [(2_950, 50), (2_980, 20), (3_000, 0), (4_000, 0)])
 def test_the_unsettled_are_bounded(unsettled, more):
     assert demand(idle=0, concurrency=1, waiting=0, unsettled=unsettled, mean=0.001, busy=0.0) == more

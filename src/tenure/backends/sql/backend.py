@@ -7,12 +7,12 @@ A lease is taken by moving rows from ready to lease in one transaction, and lost
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Reaped
+from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Reaped, Verdict
 from tenure.backends.sql import migrations
 from tenure.backends.sql.records import SqlRecords
 from tenure.backends.sql.sqlite import statements as sql
@@ -20,6 +20,8 @@ from tenure.backends.sql.sqlite.database import Database
 from tenure.backends.sql.sqlite.wakeup import open_wakeup
 from tenure.clock import MICROSECOND, Clock
 
+Plan = list[tuple[str, dict[str, Any]]]
+V = TypeVar("V", Ack, Nack, Abandon)
 KEPT_FAILURES = 25
 _REAP_BATCH = 500
 _PROMOTE_BATCH = 1000  # a flood that falls due at one instant is promoted over several claims, none of them long
@@ -38,6 +40,15 @@ class _Row(Struct, array_like=True, gc=False):
     suspect: bool
     due: int
     size: int
+
+
+class _Claim(NamedTuple):
+    """What one queue granted, and whether a suspect was met: nothing behind it may go first or along."""
+
+    queue: str
+    rows: list[_Row]
+    bodies: bytes
+    met_suspect: bool
 
 
 class _Expired(Struct, array_like=True, gc=False):
@@ -63,6 +74,7 @@ class SqlBackend:
         self._database = database
         self._clock = clock
         self._owner = secrets.token_hex(8)
+        self._was_busy = False
         self.steps_taken: list[str] = []
         self.key_path = database.path.with_name(f"{database.path.name}.key")
         records = SqlRecords(database, clock)
@@ -88,21 +100,23 @@ class SqlBackend:
             return [id for (id,) in tx.execute(sql.PUT_IDS, batch)]
 
     def lease(self, queues: Sequence[str], *, limit: int, seconds: float, wait: float = 0.0) -> list[Lease]:
-        if self._has_work(queues) or (wait and self._wait_for_work(queues, wait)):
-            return self._claim(queues, limit, seconds)
-        return []
+        # Where there was work there is more: looking first would cost a busy worker a turn at the database.
+        leases = self._claim(queues, limit, seconds) if self._was_busy or self._has_work(queues) else []
+        if not leases and wait and self._wait_for_work(queues, wait):
+            leases = self._claim(queues, limit, seconds)
+        self._was_busy = bool(leases)
+        return leases
 
     def ack(self, verdicts: Sequence[Ack]) -> list[Lease]:
-        def archive(tx: Any, held: Sequence[Ack]) -> None:
+        def archive(held: Sequence[Ack]) -> Plan:
             items = [(v.lease.token, v.state, v.seconds, v.reason, v.output) for v in held]
-            tx.execute(sql.ARCHIVE, {"items": _text(items), "now": self._clock.now()})
+            return [(sql.ARCHIVE, {"items": _text(items), "now": self._clock.now()}), *_endings(held)]
 
-        return self._settle(verdicts, archive, ends=True)
+        return self._settle(verdicts, archive)
 
     def nack(self, verdicts: Sequence[Nack]) -> list[Lease]:
-        now = self._clock.now()
-
-        def give_back(tx: Any, held: Sequence[Nack]) -> None:
+        def give_back(held: Sequence[Nack]) -> Plan:
+            now = self._clock.now()
             items = [
                 (
                     v.lease.token,
@@ -114,22 +128,21 @@ class SqlBackend:
                 for v in held
             ]
             batch = {"items": _text(items), "now": now}
-            tx.execute(sql.RETURN_READY, batch)
-            if any(v.delay for v in held):
-                tx.execute(sql.RETURN_DELAYED, batch)
+            return [(sql.RETURN_READY, batch), (sql.RETURN_DELAYED, batch), *_failures(held), _unlease(held)]
 
-        return self._settle(verdicts, give_back, ends=False)
+        return self._settle(verdicts, give_back)
 
     def abandon(self, verdicts: Sequence[Abandon]) -> list[Lease]:
-        def bury(tx: Any, held: Sequence[Abandon]) -> None:
+        def bury(held: Sequence[Abandon]) -> Plan:
             items = [(v.lease.token, v.reason, v.charge == "attempt", v.charge == "crash") for v in held]
-            tx.execute(sql.BURY, {"items": _text(items), "now": self._clock.now()})
+            now = self._clock.now()
+            return [(sql.BURY, {"items": _text(items), "now": now}), *_failures(held), *_endings(held)]
 
-        return self._settle(verdicts, bury, ends=True)
+        return self._settle(verdicts, bury)
 
     def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
         with self._database.write() as tx:
-            held = self._held(tx, leases)
+            held = self._held(tx, self._asked(leases))
             keys = _text([lease.token for lease in leases if (lease.id, lease.fence) in held])
             tx.execute(sql.RENEW, {"keys": keys, "expires": self._clock.now() + round(seconds * MICROSECOND)})
         return [lease for lease in leases if (lease.id, lease.fence) not in held]
@@ -185,34 +198,37 @@ class SqlBackend:
         return max(0.0, min(waits)) if waits else 60.0
 
     def _claim(self, queues: Sequence[str], limit: int, seconds: float) -> list[Lease]:
-        leases: list[Lease] = []
+        claims: list[_Claim] = []
         with self._database.write() as tx:
+            left = limit
             for queue in queues:
-                granted, met_suspect = self._claim_from(tx, queue, limit - len(leases), seconds, alone=not leases)
-                leases += granted
-                if met_suspect or len(leases) >= limit:
+                claim = self._claim_from(tx, queue, left, seconds, alone=left == limit)
+                claims.append(claim)
+                left -= len(claim.rows)
+                if claim.met_suspect or not left:
                     break
-        return leases
+        return [lease for claim in claims for lease in self._leases(claim)]
 
-    def _claim_from(self, tx: Any, queue: str, limit: int, seconds: float, alone: bool) -> tuple[list[Lease], bool]:
-        """The leases granted, and whether a suspect was met: nothing behind it may go first or along."""
+    def _claim_from(self, tx: Any, queue: str, limit: int, seconds: float, alone: bool) -> _Claim:
         now = self._clock.now()
-        moment = {"queue": queue, "now": now, "most": _PROMOTE_BATCH}
-        if tx.execute(sql.PROMOTE, moment).rowcount:
-            tx.execute(sql.PROMOTED, moment)
-        found, bodies = tx.execute(sql.CLAIM, {"queue": queue, "limit": limit}).fetchone()
+        wanted = {"queue": queue, "limit": limit, "now": now, "most": _PROMOTE_BATCH}
+        found, bodies, something_is_due = tx.execute(sql.CLAIM, wanted).fetchone()
+        if something_is_due:
+            tx.execute(sql.PROMOTE, wanted)
+            tx.execute(sql.PROMOTED, wanted)
+            found, bodies, _ = tx.execute(sql.CLAIM, wanted).fetchone()
         rows, met_suspect = _up_to_suspect(_rows(found), alone)
-        if not rows:
-            return [], met_suspect
-        claim = {"queue": queue, "rank": rows[-1].rank, "key": rows[-1].key}
-        tx.execute(sql.GRANT, {**claim, "owner": self._owner, "expires": now + round(seconds * MICROSECOND)})
-        tx.execute(sql.GRANTED, claim)
-        return self._leases(queue, rows, bodies), met_suspect
+        if rows:
+            claim = {"queue": queue, "rank": rows[-1].rank, "key": rows[-1].key}
+            tx.execute(sql.GRANT, {**claim, "owner": self._owner, "expires": now + round(seconds * MICROSECOND)})
+            tx.execute(sql.GRANTED, claim)
+        return _Claim(queue, rows, bodies, met_suspect)
 
-    def _leases(self, queue: str, rows: Sequence[_Row], bodies: bytes) -> list[Lease]:
+    def _leases(self, claim: _Claim) -> list[Lease]:
         leases = []
+        queue, bodies = claim.queue, claim.bodies
         start = 0
-        for row in rows:
+        for row in claim.rows:
             end = start + row.size
             leases.append(
                 Lease(
@@ -232,24 +248,26 @@ class SqlBackend:
             start = end
         return leases
 
-    def _settle(self, verdicts: Sequence[Any], apply: Callable[[Any, Any], None], *, ends: bool) -> list[Lease]:
-        """Apply verdicts whose lease is still held, drop those leases, and name the others."""
+    def _settle(self, verdicts: Sequence[V], plan: Callable[[Sequence[V]], Plan]) -> list[Lease]:
+        """Apply verdicts whose lease is still held, and name the other leases.
+
+        The statements are made up before the database is taken: nearly always every lease is held.
+        """
+        steps = plan(verdicts)
+        leases = [verdict.lease for verdict in verdicts]
+        asked = self._asked(leases)
         with self._database.write() as tx:
-            held = self._held(tx, [verdict.lease for verdict in verdicts])
-            mine, lost = _split(verdicts, held)
-            if mine:
-                apply(tx, mine)
-                _keep_failures(tx, mine)
-                keys = {"keys": _text([verdict.lease.token for verdict in mine])}
-                tx.execute(sql.DROP_LEASES, keys)
-                if ends:
-                    tx.execute(sql.DROP_JOBS, keys)
+            mine, lost = _split(verdicts, self._held(tx, asked))
+            for statement, parameters in steps if not lost else plan(mine) if mine else ():
+                tx.execute(statement, parameters)
         return lost
 
-    def _held(self, tx: Any, leases: Sequence[Lease]) -> set[tuple[str, int]]:
+    def _asked(self, leases: Sequence[Lease]) -> dict[str, str]:
+        return {"keys": _text([lease.token for lease in leases if lease.owner == self._owner]), "owner": self._owner}
+
+    def _held(self, tx: Any, asked: dict[str, str]) -> set[tuple[str, int]]:
         """Id and fence of the leases that are ours; ids, because a key may be used again once its job has ended."""
-        keys = _text([lease.token for lease in leases if lease.owner == self._owner])
-        (found,) = tx.execute(sql.HELD, {"keys": keys, "owner": self._owner}).fetchone()
+        (found,) = tx.execute(sql.HELD, asked).fetchone()
         return set(_pairs(found))
 
     def _reap(self, queue: str) -> list[Reaped]:
@@ -289,8 +307,20 @@ def _split(verdicts: Sequence[Any], held: set[tuple[str, int]]) -> tuple[list[An
     return mine, lost
 
 
-def _keep_failures(tx: Any, verdicts: Sequence[Any]) -> None:
-    failures = [(v.lease.id, v.lease.fence, v.failure) for v in verdicts if getattr(v, "failure", None)]
-    if failures:
-        tx.execute(sql.KEEP_FAILURES, {"items": _text(failures)})
-        tx.execute(sql.TRIM_FAILURES, {"items": _text([item[:2] for item in failures]), "keep": KEPT_FAILURES})
+def _failures(verdicts: Sequence[Nack | Abandon]) -> Plan:
+    """Steps that keep what went wrong, the newest so many."""
+    failures = [(v.lease.id, v.lease.fence, v.failure) for v in verdicts if v.failure]
+    if not failures:
+        return []
+    trimmed = {"items": _text([item[:2] for item in failures]), "keep": KEPT_FAILURES}
+    return [(sql.KEEP_FAILURES, {"items": _text(failures)}), (sql.TRIM_FAILURES, trimmed)]
+
+
+def _unlease(verdicts: Sequence[Verdict]) -> tuple[str, dict[str, Any]]:
+    return sql.DROP_LEASES, {"keys": _text([verdict.lease.token for verdict in verdicts])}
+
+
+def _endings(verdicts: Sequence[Verdict]) -> Plan:
+    """Steps that take a job out of the live tables."""
+    dropped = _unlease(verdicts)
+    return [dropped, (sql.DROP_JOBS, dropped[1])]

@@ -5,27 +5,38 @@ import os
 import signal
 import sys
 import threading
+import time
+import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import NoReturn
 
 from tenure.clock import Clock
 from tenure.definition.handler import Handler
+from tenure.errors import UnknownHandler
 from tenure.execution.attempt import Attempt, Performer
 from tenure.execution.children.frames import Frames, Order, Report, decode_orders, frame
 from tenure.execution.children.marks import Marks
-from tenure.execution.outcome import Outcome
+from tenure.execution.children.tidiness import Tidiness
+from tenure.execution.outcome import Kind, Outcome
 from tenure.wire.envelope import Envelope, peek
 
 _PR_SET_PDEATHSIG = 1
+_BROKEN = 70  # EX_SOFTWARE of sysexits.h
+_LOOK_AGAIN = 5.0
 Resolve = Callable[[str], Handler]
 
 
 class Pipes:
-    """The two ends a child is given: orders come in, reports go out."""
+    """The two ends a child is given: orders come in, reports go out; a copy made by fork has neither."""
 
     def __init__(self, orders: int, reports: int) -> None:
         self._orders = orders
         self._reports = reports
         self._writing = threading.Lock()  # a frame larger than the pipe's atomic size must not be cut by another
+        for descriptor in (orders, reports):
+            os.set_inheritable(descriptor, False)
+        os.register_at_fork(after_in_child=self._close)
 
     def orders(self) -> Iterator[list[Order]]:
         """Batches of orders until the parent closes its end, which is how it says that the child may go."""
@@ -36,44 +47,88 @@ class Pipes:
 
     def hello(self) -> None:
         """Tell the parent that the app is loaded."""
-        write_all(self._reports, frame([]))
+        _write_all(self._reports, frame([]))
 
     def report(self, report: Report) -> None:
         data = frame(report)
         with self._writing:
-            write_all(self._reports, data)
+            _write_all(self._reports, data)
+
+    def _close(self) -> None:
+        """The parent learns of the child's end by the end of these pipes: no copy may hold them open."""
+        for descriptor in (self._orders, self._reports):
+            with suppress(OSError):
+                os.close(descriptor)
+
+
+class Desk:
+    """Takes each order to its report; what the kinds of children have in common."""
+
+    def __init__(self, pipes: Pipes, marks: Marks, resolve: Resolve, clock: Clock) -> None:
+        self._pipes = pipes
+        self._marks = marks
+        self._resolve = resolve
+        self._clock = clock
+
+    def begin(self, slot: int, order: Order) -> Attempt | None:
+        """The attempt to run in this slot; None when there is nothing to run, which is then reported."""
+        if not self._marks.begin(slot, order.ticket):
+            # The parent took it back before it started; when both noticed at once, this settles who has it.
+            self.report(slot, order, self._not_run("interrupted", "withdrawn"))
+            return None
+        envelope: Envelope = peek(order.body)
+        try:
+            handler = self._resolve(envelope.job)
+        except UnknownHandler:  # our code is not the parent's: a deploy is under way
+            self.report(slot, order, self._not_run("postponed", "unknown_handler", _LOOK_AGAIN))
+            return None
+        return Attempt(handler, envelope, order.number, order.crashes, order.fence, order.timeout, order.ticket)
+
+    def report(self, slot: int, order: Order, outcome: Outcome) -> None:
+        self._pipes.report(Report(order.ticket, outcome))
+        self._marks.end(slot)
+
+    def _not_run(self, kind: Kind, reason: str, delay: float | None = None) -> Outcome:
+        return Outcome(kind=kind, started=self._clock.now(), seconds=0.0, reason=reason, delay=delay)
 
 
 def run_in_turn(pipes: Pipes, marks: Marks, resolve: Resolve, clock: Clock) -> None:
     """The `process` runner's child: one job at a time, in the main thread, so that SIGALRM can stop it."""
+    desk = Desk(pipes, marks, resolve, clock)
     with Performer(clock) as performer:
+        tidiness = Tidiness()
         for batch in pipes.orders():
             for order in batch:
-                if marks.begin(0, order.ticket):
-                    outcome = performer.perform(to_attempt(order, resolve))
-                else:
-                    outcome = withdrawn(clock)
-                pipes.report(Report(order.ticket, outcome))
-            marks.end(0)
+                attempt = desk.begin(0, order)
+                if attempt is None:
+                    continue
+                outcome = performer.perform(attempt)
+                tidiness.restore()
+                desk.report(0, order, outcome)
+                if outcome.failure is not None and outcome.failure.type == "MemoryError":
+                    return  # what is left of its memory is anybody's guess: the next job gets a fresh process
 
 
-def to_attempt(order: Order, resolve: Resolve) -> Attempt:
-    envelope: Envelope = peek(order.body)
-    handler = resolve(envelope.job)
-    return Attempt(handler, envelope, order.number, order.crashes, order.fence, order.timeout, order.ticket)
-
-
-def withdrawn(clock: Clock) -> Outcome:
-    """For an order the parent took back before it started; when both noticed at once, this settles who has it."""
-    return Outcome(kind="interrupted", started=clock.now(), seconds=0.0, reason="withdrawn")
+def end_process(error: BaseException) -> NoReturn:
+    """What cannot go on here must not go unnoticed: the parent takes an ended process for a crash."""
+    traceback.print_exception(error)
+    os._exit(_BROKEN)
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent goes; and go now if that has happened already."""
+    """Have this process killed when its parent goes; and go now if that has happened already."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    else:
+        threading.Thread(target=_watch, args=(parent,), name="tenure-parent", daemon=True).start()
     if os.getppid() != parent:
         os._exit(0)
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(0)
 
 
 def leave_signals_to_parent() -> None:
@@ -82,7 +137,7 @@ def leave_signals_to_parent() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -1,7 +1,7 @@
-"""The `event_loop` child: hundreds of coroutines on one loop; sync handlers go to a few threads beside it."""
+"""The `event_loop` child: hundreds of coroutines on one loop; sync handlers run on threads beside it."""
 
 import asyncio
-import logging
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -11,62 +11,72 @@ from typing import Any
 from tenure.clock import Clock
 from tenure.definition import context
 from tenure.definition.failure import from_exception
-from tenure.errors import DeadlineExceeded
-from tenure.execution.attempt import Attempt, Performer, call_hook, failed, outcome_of, to_context, within
+from tenure.execution.attempt import (
+    Attempt,
+    Performer,
+    call_after_run,
+    call_hook,
+    failed,
+    only_in,
+    outcome_of,
+    to_context,
+    within,
+)
 from tenure.execution.capture import Capture
-from tenure.execution.children.child import Pipes, Resolve, to_attempt, withdrawn
-from tenure.execution.children.frames import Order, Report
+from tenure.execution.children.child import Desk, Pipes, Resolve, end_process
+from tenure.execution.children.frames import Order
 from tenure.execution.children.marks import Marks
+from tenure.execution.children.pulse import LoopWatch, Pulse
 from tenure.execution.deadline import ThreadDeadline, Watchdog
 from tenure.execution.outcome import Outcome, normalise
-
-logger = logging.getLogger(__name__)
-
-_MOST_THREADS = 32
 
 
 def run_on_loop(pipes: Pipes, marks: Marks, resolve: Resolve, clock: Clock) -> None:
     """As many jobs at once as the marks have slots."""
     capture = Capture()
+    performer = LoopPerformer(clock, capture, marks.slots)
     with capture.installed():
-        asyncio.run(_Loop(pipes, marks, resolve, clock, capture).run())
+        asyncio.run(_Loop(Desk(pipes, marks, resolve, clock), performer, marks).run(pipes))
 
 
 class _Loop:
     """Starts a task an order while slots are free; a thread reads the orders, as pipes may be read anywhere."""
 
-    def __init__(self, pipes: Pipes, marks: Marks, resolve: Resolve, clock: Clock, capture: Capture) -> None:
-        self._pipes = pipes
+    def __init__(self, desk: Desk, performer: "LoopPerformer", marks: Marks) -> None:
+        self._desk = desk
+        self._performer = performer
         self._marks = marks
-        self._resolve = resolve
-        self._clock = clock
-        self._performer = LoopPerformer(clock, capture)
-        self._free = asyncio.Queue[int]()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._free = list(range(marks.slots))
+        self._freed = asyncio.Event()
+        self._tickets: dict[asyncio.Task[None], int] = {}
 
-    async def run(self) -> None:
+    async def run(self, pipes: Pipes) -> None:
         loop = asyncio.get_running_loop()
         orders = asyncio.Queue[list[Order] | None]()
-        for slot in range(self._marks.slots):
-            self._free.put_nowait(slot)
-        threading.Thread(target=_read, args=(self._pipes, loop, orders), daemon=True).start()
+        Pulse(self._marks, LoopWatch(loop, self._marks, self._tickets).look)
+        threading.Thread(target=_read, args=(pipes, loop, orders), daemon=True).start()
         while (batch := await orders.get()) is not None:
             for order in batch:
-                task = loop.create_task(self._run(order, await self._free.get()))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-        await asyncio.gather(*self._tasks)
+                task = loop.create_task(self._run(order, await self._slot()))
+                self._tickets[task] = order.ticket
+                task.add_done_callback(self._ended)
+
+    async def _slot(self) -> int:
+        while not self._free:
+            self._freed.clear()
+            await self._freed.wait()
+        return self._free.pop()
 
     async def _run(self, order: Order, slot: int) -> None:
-        try:
-            if self._marks.begin(slot, order.ticket):
-                outcome = await self._performer.perform(to_attempt(order, self._resolve))
-            else:
-                outcome = withdrawn(self._clock)
-            self._pipes.report(Report(order.ticket, outcome))
-            self._marks.end(slot)
-        finally:
-            self._free.put_nowait(slot)
+        if attempt := self._desk.begin(slot, order):
+            self._desk.report(slot, order, await self._performer.perform(attempt))
+        self._free.append(slot)
+        self._freed.set()
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        del self._tickets[task]
+        if not task.cancelled() and (error := task.exception()):
+            end_process(error)
 
 
 def _read(pipes: Pipes, loop: asyncio.AbstractEventLoop, orders: "asyncio.Queue[list[Order] | None]") -> None:
@@ -82,11 +92,13 @@ def _until_closed(pipes: Pipes) -> Iterator[list[Order] | None]:
 class LoopPerformer:
     """The steps of `Performer`, awaited."""
 
-    def __init__(self, clock: Clock, capture: Capture) -> None:
+    def __init__(self, clock: Clock, capture: Capture, threads: int) -> None:
         self._clock = clock
         self._capture = capture
+        self._most_threads = threads
         self._threads: ThreadPoolExecutor | None = None
         self._watchdog: Watchdog | None = None
+        self._pid = os.getpid()
 
     async def perform(self, attempt: Attempt) -> Outcome:
         if not attempt.handler.is_async:
@@ -105,20 +117,21 @@ class LoopPerformer:
                 call_hook(instance[0], "before_run", subject)
             self._capture.begin()
             result = await within(attempt.handler.call(*instance, subject, value), attempt.timeout)
-        except (Exception, DeadlineExceeded, asyncio.CancelledError, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            only_in(self._pid)
             outcome = failed(error, started, begun, attempt, self._clock.now())
         else:
+            only_in(self._pid)
             outcome = outcome_of("succeeded", started, begun, output=normalise(result, self._capture.take()))
         if instance:
-            try:
-                call_hook(instance[0], "after_run", subject, outcome)
-            except Exception:
-                logger.exception("after_run of handler %r failed; the outcome stands", attempt.handler.key)
+            call_after_run(instance[0], subject, outcome)
         return outcome
 
     async def _on_thread(self, attempt: Attempt) -> Outcome:
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(_MOST_THREADS)
+            self._threads = ThreadPoolExecutor(self._most_threads)
             self._watchdog = Watchdog()
         assert self._watchdog is not None  # noqa: S101 - set beside the threads
         performer = Performer(self._clock, ThreadDeadline(self._watchdog), self._capture)

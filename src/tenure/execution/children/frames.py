@@ -9,6 +9,7 @@ from msgspec import Struct
 from tenure.execution.outcome import Outcome
 
 _LENGTH = struct.Struct("<I")
+_LONGEST = 1 << 30  # far above any frame of ours: what says more was not written by us
 
 
 class Order(Struct, frozen=True, array_like=True, gc=False):
@@ -29,9 +30,20 @@ class Report(Struct, frozen=True, array_like=True, gc=False):
     outcome: Outcome
 
 
+class Garbled(Exception):
+    """What came over a pipe is no frame: somebody else has written to it."""
+
+
 _encoder = msgspec.msgpack.Encoder()
+_report = msgspec.msgpack.Decoder(Report).decode
 decode_orders = msgspec.msgpack.Decoder(list[Order]).decode
-decode_report = msgspec.msgpack.Decoder(Report).decode
+
+
+def decode_report(data: bytes) -> Report:
+    try:
+        return _report(data)
+    except msgspec.MsgspecError as error:
+        raise Garbled(str(error)) from error
 
 
 def frame(value: Sequence[Order] | Report) -> bytes:
@@ -49,10 +61,12 @@ class Frames:
         """Every frame that is complete with this piece of the stream."""
         self._buffer += data
         start, end = 0, len(self._buffer)
-        while end - start >= 4:
+        while end - start >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._buffer, start)
-            if end - start - 4 < length:
+            if length > _LONGEST:
+                raise Garbled(f"a frame of {length} bytes")
+            if end - start - _LENGTH.size < length:
                 break
-            yield bytes(self._buffer[start + 4 : start + 4 + length])
-            start += 4 + length
+            start += _LENGTH.size + length
+            yield bytes(self._buffer[start - length : start])
         del self._buffer[:start]

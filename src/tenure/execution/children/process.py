@@ -3,45 +3,74 @@
 import os
 import signal
 import subprocess
-from collections import deque
+import time
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from tenure.execution.attempt import Attempt
-from tenure.execution.children.frames import Frames, Order, Report, decode_report, frame
+from tenure.execution.children.echo import Echo
+from tenure.execution.children.frames import Frames, Garbled, Order, Report, decode_report, frame
 from tenure.execution.children.marks import Marks
 
-_TAIL = 20
 _FRAME = 64  # orders in a frame: the first can start before the last has arrived
 _EMPTY = frame([])[4:]
+_READ = 1 << 16
+_LOOK = 0.001
+_DEATH = 10.0  # the kernel ends a killed process at once, unless it waits for a device
+
+
+class Evidence(NamedTuple):
+    """How a child ended, and what it had said last."""
+
+    how: str
+    said: str
 
 
 class Child:
-    """`pending` are the attempts it was ordered to run and has not reported, in the order they were given."""
+    """`pending` are the attempts it was ordered to run and has not reported, in the order they were given.
+
+    It leads a process group, so that what its jobs have started can be ended with it.
+    """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], slots: int) -> None:
         orders_out, self.orders = os.pipe()
         self.reports, reports_in = os.pipe()
+        errors, errors_in = os.pipe()
         self.marks = Marks(slots)
         descriptors = (orders_out, reports_in, self.marks.descriptor)
-        self._process = subprocess.Popen(
-            [*command, *map(str, descriptors)],
-            env=environment,
-            pass_fds=descriptors,
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
-        os.close(orders_out)
-        os.close(reports_in)
-        assert self._process.stderr is not None  # noqa: S101 - asked for above
-        self.errors = self._process.stderr.fileno()
-        for descriptor in (self.orders, self.reports, self.errors):
+        try:
+            self._process = subprocess.Popen(
+                [*command, *map(str, descriptors)],
+                env=environment,
+                pass_fds=descriptors,
+                stdin=subprocess.DEVNULL,
+                stderr=errors_in,
+                process_group=0,
+            )
+        except OSError:
+            for descriptor in (self.orders, self.reports, errors):
+                os.close(descriptor)
+            self.marks.close()
+            raise
+        finally:
+            for descriptor in (orders_out, reports_in, errors_in):
+                os.close(descriptor)
+        self._echo = Echo(errors)
+        for descriptor in (self.orders, self.reports):
             os.set_blocking(descriptor, False)
         self._frames = Frames()
         self._unsent = bytearray()
-        self._said: deque[bytes] = deque(maxlen=_TAIL)
+        self.started = time.monotonic()
         self.pending: dict[int, Attempt] = {}
+        self.given: dict[int, float] = {}
+        self.full = False
         self.ready = False
-        self.closing = False
+        self.silent = False
+        self.paused = False
+        self.doomed = False
+        self.stale = False
+        self.leaving = False
+        self.retired: float | None = None
         self.jobs = 0
 
     @property
@@ -49,12 +78,18 @@ class Child:
         return self._process.pid
 
     def give(self, attempts: Mapping[int, Attempt]) -> None:
-        """Order these attempts; what the pipe does not take now is sent later."""
+        """Order these attempts; `send` sends them."""
         self.pending.update(attempts)
+        self.jobs += len(attempts)
+        self.given.update(dict.fromkeys(attempts, time.monotonic()))
         orders = [_order(ticket, attempt) for ticket, attempt in attempts.items()]
         for start in range(0, len(orders), _FRAME):
             self._unsent += frame(orders[start : start + _FRAME])
-        self.send()
+
+    def take(self, ticket: int) -> Attempt | None:
+        """The attempt with this ticket, which is pending no more; None when it was taken before."""
+        self.given.pop(ticket, None)
+        return self.pending.pop(ticket, None)
 
     def send(self) -> bool:
         """Push what is unsent; True when some is left because the pipe is full."""
@@ -67,57 +102,70 @@ class Child:
             self._unsent.clear()  # it is dying, and will be heard to
         return False
 
-    def heard(self) -> list[Report] | None:
-        """New reports; None once the child has closed its end."""
+    def heard(self) -> list[Report]:
+        """The reports that have come; `silent` from when none can come any more."""
         reports: list[Report] = []
         try:
-            while data := os.read(self.reports, 1 << 16):
+            while data := os.read(self.reports, _READ):
                 for each in self._frames.feed(data):
                     if each == _EMPTY:
                         self.ready = True
                     else:
                         reports.append(decode_report(each))
-                if len(data) < 1 << 16:
+                if len(data) < _READ:
                     return reports
+            self.silent = True
         except BlockingIOError:
             return reports
-        return reports or None
-
-    def said(self) -> bytes:
-        """What it wrote to its standard error since the last time."""
-        try:
-            data = os.read(self.errors, 1 << 16)
-        except BlockingIOError:
-            return b""
-        self._said.extend(data.splitlines())
-        return data
+        except Garbled:
+            self.silent = True
+        return reports
 
     def retire(self) -> None:
-        """Let it finish what it was given, then go."""
-        self.closing = True
-        if self.orders >= 0:
+        """It may go: there will be no more orders."""
+        if self.retired is None:
+            self.retired = time.monotonic()
             os.close(self.orders)
-            self.orders = -1
 
     def kill(self) -> None:
-        self._process.send_signal(signal.SIGKILL)
+        """End it and whatever its jobs have started in its group."""
+        os.killpg(self.pid, signal.SIGKILL)
 
-    def bury(self) -> str:
-        """Wait for its end and free what it held; returns the evidence."""
+    def end(self, grace: float) -> str:
+        """Wait for its end, and kill it when it is not gone in time; tells how it ended."""
+        overstayed = not self._gone_within(grace)
+        self.kill()  # what its jobs have left behind; its number is ours until we have waited for it
+        if not self._gone_within(_DEATH):
+            return "the child process could not be killed"
         _, status, usage = os.wait4(self.pid, 0)
         self._process.returncode = code = os.waitstatus_to_exitcode(status)
-        self.said()
-        if self.orders >= 0:
-            os.close(self.orders)
+        how = f"was killed by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
+        if overstayed and grace:
+            how = "closed its pipes and was killed"
+        return f"the child process {how}, peak memory {usage.ru_maxrss // 1024} MB"
+
+    def bury(self, how: str) -> Evidence:
+        """Free what it held, once it has ended."""
+        self.retire()
         os.close(self.reports)
         self.marks.close()
-        assert self._process.stderr is not None  # noqa: S101 - asked for at the start
-        self._process.stderr.close()
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-        tail = b"\n".join(self._said).decode("utf-8", "replace").strip()
-        said = f"; its last lines were:\n{tail}" if tail else ""
-        return f"the child process {how}, peak memory {usage.ru_maxrss // 1024} MB{said}"
+        return Evidence(how, self._echo.last_lines(wait=0.2))
+
+    def _gone_within(self, seconds: float) -> bool:
+        give_up = time.monotonic() + seconds
+        while os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+            if time.monotonic() >= give_up:
+                return False
+            time.sleep(_LOOK)
+        return True
 
 
 def _order(ticket: int, attempt: Attempt) -> Order:
     return Order(ticket, attempt.ticket.body, attempt.number, attempt.crashes, attempt.fence, attempt.timeout)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"

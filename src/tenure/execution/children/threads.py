@@ -6,9 +6,10 @@ import threading
 from tenure.clock import Clock
 from tenure.execution.attempt import Performer
 from tenure.execution.capture import Capture
-from tenure.execution.children.child import Pipes, Resolve, to_attempt, withdrawn
-from tenure.execution.children.frames import Order, Report
+from tenure.execution.children.child import Desk, Pipes, Resolve, end_process
+from tenure.execution.children.frames import Order
 from tenure.execution.children.marks import Marks
+from tenure.execution.children.pulse import Pulse
 from tenure.execution.deadline import ThreadDeadline, Watchdog
 
 Orders = queue.SimpleQueue[Order | None]
@@ -17,26 +18,23 @@ Orders = queue.SimpleQueue[Order | None]
 def run_on_threads(pipes: Pipes, marks: Marks, resolve: Resolve, clock: Clock) -> None:
     """As many threads as the marks have slots; the main thread only reads orders."""
     orders: Orders = queue.SimpleQueue()
+    desk = Desk(pipes, marks, resolve, clock)
     capture, watchdog = Capture(), Watchdog()
+    Pulse(marks)
 
     def work(slot: int) -> None:
-        with Performer(clock, ThreadDeadline(watchdog), capture) as performer:
-            while (order := orders.get()) is not None:
-                if marks.begin(slot, order.ticket):
-                    outcome = performer.perform(to_attempt(order, resolve))
-                else:
-                    outcome = withdrawn(clock)
-                pipes.report(Report(order.ticket, outcome))
-                marks.end(slot)
+        try:
+            with Performer(clock, ThreadDeadline(watchdog), capture) as performer:
+                while (order := orders.get()) is not None:
+                    if attempt := desk.begin(slot, order):
+                        desk.report(slot, order, performer.perform(attempt))
+        except BaseException as error:
+            end_process(error)
 
-    threads = [threading.Thread(target=work, args=(slot,)) for slot in range(marks.slots)]
+    threads = [threading.Thread(target=work, args=(slot,), daemon=True) for slot in range(marks.slots)]
     with capture.installed():
         for thread in threads:
             thread.start()
         for batch in pipes.orders():
             for order in batch:
                 orders.put(order)
-        for _ in threads:
-            orders.put(None)
-        for thread in threads:
-            thread.join()

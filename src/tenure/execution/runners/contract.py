@@ -38,9 +38,13 @@ class Source(Protocol):
 
 
 class Runner(Protocol):
-    """`concurrency` says how many attempts may run at once, to begin with."""
+    """`concurrency` says how many attempts may run at once, to begin with.
+
+    `ticked` is when its loop last came round, by the monotonic clock; None while it may take as long as a job does.
+    """
 
     concurrency: int
+    ticked: float | None
 
     def serve(self, source: Source, done: Done) -> None:
         """Run attempts until the source is over; called once, and everything it starts belongs to that thread."""
@@ -48,6 +52,10 @@ class Runner(Protocol):
 
     def stop_now(self) -> None:
         """Interrupt what is running; its outcome is `interrupted`."""
+        ...
+
+    def reload(self) -> bool:
+        """Run what comes from now on with freshly imported code; False when only a new process could."""
         ...
 
     def lose(self, tickets: Sequence[object]) -> None:

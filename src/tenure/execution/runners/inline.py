@@ -11,6 +11,7 @@ class InlineRunner:
     """A handler that calls C for long or ends the process takes the worker with it."""
 
     concurrency = 1
+    ticked: float | None = None  # a job may take as long as it likes
 
     def __init__(self, clock: Clock) -> None:
         self._performer = Performer(clock)
@@ -23,6 +24,9 @@ class InlineRunner:
 
     def stop_now(self) -> None:
         self._performer.deadline.stop_now()
+
+    def reload(self) -> bool:
+        return False
 
     def lose(self, tickets: Sequence[object]) -> None:
         """It cannot be stopped from outside; its settlement will be refused."""

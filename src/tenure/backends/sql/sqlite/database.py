@@ -122,6 +122,7 @@ class Database:
             f"synchronous = {self._synchronous}",
             "wal_autocheckpoint = 0",
             "temp_store = MEMORY",
+            "secure_delete = OFF",
         ):
             self._connection.execute(f"PRAGMA {pragma}")
         self._write_lock = WriteLock(self.path, _PATIENCE)

@@ -35,7 +35,8 @@ DELETE FROM tenure_delayed WHERE key IN (
 
 CLAIM = """
 SELECT json_group_array(json_array(key, id, rank, attempts, crashes, fence + 1, suspect, due, length(body))),
-       CAST(group_concat(CAST(body AS TEXT), '') AS BLOB)
+       CAST(group_concat(CAST(body AS TEXT), '') AS BLOB),
+       EXISTS (SELECT 1 FROM tenure_delayed WHERE queue = :queue AND due <= :now)
 FROM (
     SELECT r.key, j.id, r.rank, r.attempts, r.crashes, r.fence, r.suspect, j.due, j.body
     FROM tenure_ready AS r JOIN tenure_job AS j ON j.key = r.key

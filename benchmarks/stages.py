@@ -1,0 +1,77 @@
+"""Where a job's microseconds go: each stage of the path by itself, in one thread, in batches as a worker makes them."""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tenure import Tenure
+from tenure.backends.contract import Ack, Lease, Message
+from tenure.clock import SystemClock
+from tenure.definition.identity import new_id
+from tenure.execution.attempt import Performer
+from tenure.wire.envelope import Wire
+from tenure.worker.pipeline import Pipeline
+
+_LEASES = 250
+_SETTLES = 500
+
+
+def stages(jobs: int) -> dict[str, float]:
+    """Microseconds a job for build, seal, put, lease, open, call with decide, and settle."""
+    with tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder:
+        app = Tenure(f"sqlite:///{Path(folder) / 'bench.db'}")
+        try:
+            return _measure(app, jobs)
+        finally:
+            app.close()
+
+
+def _measure(app: Tenure, jobs: int) -> dict[str, float]:
+    spent: dict[str, float] = {}
+    noop = app.job(name="noop")(_noop)
+    channel, handler = app.channel(), app.registry.get("noop")
+    clock = SystemClock()
+    pipeline = Pipeline(channel.wire, app.registry, clock, app.retry)
+
+    @contextmanager
+    def stage(name: str) -> Iterator[None]:
+        begun = time.perf_counter()
+        yield
+        spent[name] = spent.get(name, 0.0) + time.perf_counter() - begun
+
+    with stage("build"):
+        built = [noop.build(i=i) for i in range(jobs)]
+    with stage("seal"):
+        messages = [_seal(channel.wire, handler.shape.pack, job, clock.now()) for job in built]
+    with stage("put"):
+        for chunk in _chunks(messages, 1000):
+            channel.backend.put(chunk)
+    leases: list[Lease] = []
+    with stage("lease"):
+        while batch := channel.backend.lease(["default"], limit=_LEASES, seconds=3600):
+            leases += batch
+    with stage("open"):
+        attempts, _ = pipeline.admit(leases)
+    with stage("call and decide"), Performer(clock) as performer:
+        verdicts = [pipeline.conclude(attempt, performer.perform(attempt)) for attempt in attempts]
+    with stage("settle"):
+        for chunk in _chunks(verdicts, _SETTLES):
+            channel.backend.ack([verdict for verdict in chunk if isinstance(verdict, Ack)])
+    return {f"{name} µs": seconds / jobs * 1e6 for name, seconds in spent.items()}
+
+
+def _noop(i: int) -> None:
+    """Does nothing."""
+
+
+def _seal(wire: Wire, pack: Callable[[Any], bytes], job: Any, now: int) -> Message:
+    identifier = new_id()
+    body = wire.seal(job, pack(job.payload), identifier, now)
+    return Message(id=identifier, queue=job.queue, body=body, handler=job.handler)
+
+
+def _chunks(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]

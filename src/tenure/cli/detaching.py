@@ -1,0 +1,54 @@
+"""Starting a worker in the background: a process of its own session, which outlives this command."""
+
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from select import select
+from tempfile import TemporaryDirectory
+
+import click
+
+from tenure.cli.failures import CommandError
+from tenure.cli.logfile import open_log
+from tenure.cli.processes import command
+from tenure.worker.notices import Notices
+
+_LOOK = 0.05
+_FINE = (0, 1)  # a bounded run may be over before we look; 1 says that jobs died
+
+
+def launch(arguments: Sequence[str], log_file: str | None) -> None:
+    """Returns when the new process works; raises what kept it from that."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="tenure-")))
+        notices = stack.enter_context(closing(Notices(folder / "notices")))
+        log = stack.enter_context(open_log(time.strftime(log_file))) if log_file else subprocess.DEVNULL
+        process = subprocess.Popen(
+            command(arguments),
+            env={**os.environ, "NOTIFY_SOCKET": notices.address},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            start_new_session=True,
+        )
+        _wait(process, notices)
+    click.echo(f"Working in the background, pid {process.pid}")
+    process.returncode = 0  # it is left alone: nobody is to warn that it still runs
+
+
+def _wait(process: subprocess.Popen[bytes], notices: Notices) -> None:
+    cause = "it said nothing"
+    while True:
+        code = process.poll()
+        select([notices], [], [], 0 if code is not None else _LOOK)
+        for notice in notices.heard():
+            cause = notice.get("STATUS", cause)
+            if "READY" in notice:
+                return
+        if code in _FINE:
+            return
+        if code is not None:
+            raise CommandError(f"the worker ended before it was ready, with code {code}: {cause}")

@@ -1,0 +1,61 @@
+"""The options of `tenure work` as a value, and as the command line of another process."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import click
+from click.core import ParameterSource
+
+from tenure.app import RunnerKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkOptions:
+    """What the person asked for; None where the settings decide."""
+
+    queues: tuple[str, ...]
+    burst: bool
+    once: bool
+    most: int | None
+    runner: RunnerKind
+    concurrency: int | None
+    processes: int | None
+    stop_grace: float | None
+    recycle_after: int | None
+    max_memory: float | None
+    reload: bool
+    detach: bool
+    pid_file: str | None
+    log_file: str | None
+    quiet: bool
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the worker ends by itself; then it is neither restarted nor recycled."""
+        return self.burst or self.once or self.most is not None
+
+    @property
+    def is_supervised(self) -> bool:
+        return self.processes is not None or self.reload
+
+    def settings(self) -> dict[str, float]:
+        """The settings that were given as options."""
+        names = ("stop_grace", "recycle_after", "max_memory")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+
+def command_line(ctx: click.Context, leaving_out: Collection[str]) -> list[str]:
+    """The arguments that this command was given, but for some options."""
+    return [*_given(ctx.find_root(), ()), "work", *_given(ctx, leaving_out), "--", *ctx.params["queues"]]
+
+
+def _given(ctx: click.Context, leaving_out: Collection[str]) -> Iterator[str]:
+    for option in ctx.command.params:
+        name = option.name or ""
+        if not isinstance(option, click.Option) or name in leaving_out or name not in ctx.params:
+            continue
+        if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            value = ctx.params[name]
+            yield from (
+                [option.opts[-1]] * int(value) if option.is_flag or option.count else [option.opts[-1], str(value)]
+            )

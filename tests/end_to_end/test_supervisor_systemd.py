@@ -1,0 +1,170 @@
+"""What a worker and a supervisor tell systemd; its end of the socket is ours here."""
+
+import os
+import secrets
+import signal
+import socket
+import time
+
+import pytest
+
+SOON = 15.0
+STUCK = """
+import threading
+from shop import app, here
+
+lease = app.backend.lease
+
+
+def sticky_lease(*arguments, **options):
+    while (here / "stuck").exists():
+        threading.Event().wait(0.01)
+    return lease(*arguments, **options)
+
+
+app.backend.lease = sticky_lease
+"""
+
+
+class Systemd:
+    """Receives notices at an address."""
+
+    def __init__(self, address):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(address)
+        self.socket.settimeout(SOON)
+
+    def hear(self, word):
+        """The next notice with this word; what comes before it is dropped."""
+        while True:
+            notice = dict(line.split("=", 1) for line in self.socket.recv(4096).decode().splitlines())
+            if word in notice:
+                return notice
+
+    def count(self, word, seconds):
+        """How many notices with this word come in this time."""
+        end = time.monotonic() + seconds
+        found = 0
+        while (left := end - time.monotonic()) > 0:
+            self.socket.settimeout(left)
+            try:
+                found += f"{word}=".encode() in self.socket.recv(4096)
+            except TimeoutError:
+                break
+        self.socket.settimeout(SOON)
+        return found
+
+
+@pytest.fixture
+def systemd(tmp_path):
+    systemd = Systemd(str(tmp_path / "notify"))
+    yield systemd
+    systemd.socket.close()
+
+
+@pytest.fixture
+def start(tenure, tmp_path):
+    def start(*arguments, **environment):
+        return tenure.start("work", *arguments, NOTIFY_SOCKET=str(tmp_path / "notify"), **environment)
+
+    return start
+
+
+def test_a_worker_is_ready_once_it_leases(systemd, start):
+    worker = start()
+    assert systemd.hear("READY") == {"READY": "1", "X_STOP_GRACE": "30.0", "STATUS": "0 done, 0 retried, 0 dead"}
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(SOON) == 0
+
+
+def test_an_abstract_socket_is_told_too(tenure):
+    name = f"tenure-{secrets.token_hex(8)}"
+    systemd = Systemd(f"\0{name}")
+    worker = tenure.start("work", NOTIFY_SOCKET=f"@{name}")
+    assert systemd.hear("READY")
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(SOON) == 0
+    systemd.socket.close()
+
+
+def test_a_worker_whose_backend_does_not_answer_is_not_ready(tenure, systemd, start):
+    (tenure.folder / "more.py").write_text(STUCK)
+    (tenure.folder / "stuck").touch()
+    worker = start(TENURE_MODULES="more")
+    assert worker.stdout.readline().startswith("Working on")
+    assert systemd.count("READY", 0.5) == 0
+    (tenure.folder / "stuck").unlink()
+    assert systemd.hear("READY")
+
+
+def test_a_worker_that_stops_says_so_and_asks_for_the_time_it_needs(systemd, start):
+    worker = start("--stop-grace", "600")
+    systemd.hear("READY")
+    worker.send_signal(signal.SIGTERM)
+    assert systemd.hear("STOPPING") == {"STOPPING": "1", "EXTEND_TIMEOUT_USEC": "605000000"}
+
+
+def test_a_worker_that_cannot_start_says_why(systemd, start):
+    assert start(TENURE_APP="shop:nothing").wait(SOON) == 2
+    assert "has no attribute 'nothing'" in systemd.hear("STATUS")["STATUS"]
+
+
+@pytest.mark.parametrize("runner", ["inline", "threads"])
+def test_the_watchdog_is_fed_twice_a_period_even_while_a_job_runs(tenure, systemd, start, eventually, runner):
+    tenure.enqueue("hold")
+    start("--runner", runner, WATCHDOG_USEC="400000")
+    eventually((tenure.folder / "started").exists)
+    systemd.hear("WATCHDOG")
+    assert 3 <= systemd.count("WATCHDOG", 1.0) <= 6
+
+
+def test_a_watchdog_for_another_process_is_not_fed(systemd, start):
+    start(WATCHDOG_USEC="100000", WATCHDOG_PID="1")
+    systemd.hear("READY")
+    assert systemd.count("WATCHDOG", 0.5) == 0
+
+
+def test_a_worker_whose_leasing_is_stuck_does_not_feed_the_watchdog(tenure, systemd, start):
+    (tenure.folder / "more.py").write_text(STUCK)
+    start(TENURE_MODULES="more", WATCHDOG_USEC="1200000")  # longer than a lease may wait
+    systemd.hear("WATCHDOG")
+    (tenure.folder / "stuck").touch()
+    systemd.count("WATCHDOG", 2.0)  # until the silence has lasted for a period
+    assert systemd.count("WATCHDOG", 1.5) == 0
+
+
+def test_a_supervisor_replaces_a_worker_whose_leasing_is_stuck(tenure, systemd, start):
+    (tenure.folder / "more.py").write_text(STUCK)
+    supervisor = start("--processes", "1", TENURE_MODULES="more", WATCHDOG_USEC="1200000")
+    systemd.hear("READY")
+    (tenure.folder / "stuck").touch()
+    assert "has made no progress for 1.2 s and is killed" in supervisor.stderr.readline()
+    (tenure.folder / "stuck").unlink()
+    assert systemd.hear("READY")
+    assert systemd.hear("WATCHDOG")
+
+
+def test_a_supervisor_is_ready_once_all_its_workers_are(systemd, start):
+    supervisor = start("--processes", "2")
+    assert systemd.hear("READY")["STATUS"] == "2 of 2 workers are ready"
+    supervisor.send_signal(signal.SIGTERM)
+    assert systemd.hear("STOPPING")
+    assert supervisor.wait(SOON) == 0
+
+
+@pytest.mark.parametrize("options", [[], ["--processes", "1"]])
+def test_a_reload_begins_and_ends_with_a_notice(systemd, start, options):
+    process = start(*options)
+    systemd.hear("READY")
+    process.send_signal(signal.SIGHUP)
+    assert int(systemd.hear("RELOADING")["MONOTONIC_USEC"]) < time.monotonic() * 1e6
+    assert systemd.hear("READY")
+
+
+def test_a_supervisor_kills_a_worker_that_does_not_stop(systemd, start):
+    supervisor = start("--processes", "1", "--stop-grace", "0")
+    pid = int(supervisor.stdout.readline().rpartition(" pid ")[2])
+    systemd.hear("READY")
+    os.kill(pid, signal.SIGSTOP)
+    supervisor.send_signal(signal.SIGTERM)
+    assert supervisor.wait(SOON) == 128 + signal.SIGKILL

@@ -1,0 +1,36 @@
+"""A lease that passes to another while its job runs: the run is stopped, and its holder settles nothing."""
+
+import signal
+
+import pytest
+
+CHILDREN = ["process", "threads", "event_loop"]
+
+
+@pytest.mark.parametrize("runner", CHILDREN)
+def test_a_run_whose_lease_was_lost_is_killed_and_changes_nothing(site, runner, eventually, counted):
+    id = site.shop.hold.enqueue()
+    worker = site.work(runner, 1, lease=2)
+    child = site.wait_for("started")
+    thief = site.steal(id)
+    site.wait_until_gone(child, seconds=3.0)
+    assert counted(site.job(id)) == ("leased", 0, 0)
+    assert site.job(id).owner == thief.owner
+    site.say("released")
+    assert [f"LeaseLost renew {id}"] == eventually(lambda: site.events("LeaseLost"))
+    worker.send(signal.SIGTERM)
+    assert worker.end().code == 0
+    assert site.job(id).owner == thief.owner
+    assert site.journal("finished") == []
+
+
+def test_the_neighbours_of_a_run_that_lost_its_lease_go_back_uncharged(site, counted):
+    stolen, neighbour = site.shop.hold.enqueue(), site.shop.hold.enqueue()
+    site.work("threads", 2, lease=2)
+    child = site.wait_for("started", times=2)
+    site.steal(stolen)
+    site.wait_until_gone(child, seconds=3.0)
+    site.say("released")
+    assert counted(*site.wait_for_end(neighbour)) == ("done", 0, 0)
+    assert len(site.journal("started", neighbour)) == 2
+    assert counted(site.job(stolen)) == ("leased", 0, 0)

@@ -1,0 +1,60 @@
+"""Slow jobs hold up nobody, and many that only wait run at once."""
+
+import signal
+import time
+
+import pytest
+
+
+def test_short_jobs_behind_a_slow_one_are_run_by_the_other_child(site, counted):
+    warm = [site.shop.quick.enqueue() for _ in range(300)]  # so fast that a child is given many ahead
+    slow = site.shop.hold.enqueue()
+    short = [site.shop.quick.enqueue() for _ in range(300)]
+    worker = site.work("process", 2)
+    site.wait_for("started", slow)
+    began = site.journal("started", slow)[0][2]
+    site.wait_for("ran", times=600)
+    assert max(when for _, _, when in site.journal("ran")) - began < 1.5
+    assert site.job(slow).state == "leased"
+    site.say("released")
+    assert {counted(each) for each in site.wait_for_end(slow, *warm, *short)} == {("done", 0, 0)}
+    assert len(site.journal("ran")) == 600
+    worker.send(signal.SIGTERM)
+    assert worker.end().code == 0
+
+
+def test_short_jobs_behind_a_full_worker_are_run_by_another_worker(site):
+    holds = [site.shop.hold.enqueue() for _ in range(2)]
+    full = site.work("process", 2)
+    site.wait_for("started", times=2)
+    short = [site.shop.quick.enqueue() for _ in range(50)]
+    site.work("process", 1)
+    site.wait_for_end(*short, seconds=10)
+    assert {site.job(id).state for id in holds} == {"leased"}
+    assert not {pid for _, pid, _ in site.journal("ran")} & set(full.family())
+
+
+def test_one_slow_job_on_threads_does_not_slow_the_others(site):
+    slow = site.shop.hold.enqueue()
+    short = [site.shop.quick.enqueue() for _ in range(500)]
+    site.work("threads", 4)
+    site.wait_for("started", slow)
+    site.wait_for_end(*short)
+    assert len(site.journal("ran")) == 500
+    assert {site.job(id).fence for id in short} == {1}
+
+
+def test_five_hundred_awaits_are_in_flight_at_once(site, counted):
+    ids = site.app.enqueue_many(site.shop.nap.build(seconds=0.05) for _ in range(500))
+    began = time.monotonic()
+    assert site.burst("event_loop", 250).code == 0
+    assert time.monotonic() - began < 500 * 0.05 / 4
+    assert {counted(site.job(id)) for id in ids} == {("done", 0, 0)}
+    assert sum(site.job(id).seconds for id in ids) > 500 * 0.05
+
+
+@pytest.mark.slow
+def test_sync_jobs_that_wait_for_a_thread_are_not_timed_while_they_wait(site, counted):
+    ids = [site.shop.sleep.using(timeout=1.5).enqueue(seconds=1.2) for _ in range(70)]
+    assert site.burst("event_loop", 70).code == 0
+    assert {counted(site.job(id)) for id in ids} == {("done", 0, 0)}
