@@ -1,6 +1,8 @@
-"""The app under measurement: one handler that marks its start and does nothing else."""
+"""The app under measurement: handlers that mark their start, and then do nothing or wait."""
 
+import asyncio
 import os
+import time
 from pathlib import Path
 
 from benchmarks.probe import Probe
@@ -8,8 +10,21 @@ from tenure import Tenure
 
 app = Tenure()
 probe = Probe(Path(os.environ["BENCH_PROBE"]))
+PAUSE = 0.005
 
 
 @app.job
 def noop(i: int) -> None:
     probe.mark(i)
+
+
+@app.job
+def block(i: int) -> None:
+    probe.mark(i)
+    time.sleep(PAUSE)
+
+
+@app.job
+async def rest(i: int) -> None:
+    probe.mark(i)
+    await asyncio.sleep(PAUSE)

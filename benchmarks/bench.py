@@ -25,13 +25,15 @@ class Bench:
         self.probe = Probe(folder / "probe", slots)
         self._environment = {**os.environ, "TENURE_URL": self.url, "BENCH_PROBE": str(folder / "probe")}
         self.app = Tenure(self.url)
-        self.noop = self.app.job(name="noop")(_noop)
+        self._handlers = {name: self.app.job(name=name)(_elsewhere) for name in ("noop", "block", "rest")}
+        self.noop = self._handlers["noop"]
 
     @contextmanager
-    def worker(self, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    def worker(self, *options: str, runner: str = "inline", concurrency: int = 1) -> Iterator[subprocess.Popen[bytes]]:
         """A worker process, stopped at the end if it has not ended by itself."""
         command = [sys.executable, "-m", "tenure", "--app", "benchmarks.app:app", "work", "--quiet", *options]
-        process = subprocess.Popen([*command, "--runner", "inline"], env=self._environment)
+        place = ["--runner", runner, "--concurrency", str(concurrency)]
+        process = subprocess.Popen([*command, *place], env=self._environment)
         try:
             yield process
         finally:
@@ -39,15 +41,15 @@ class Bench:
                 process.send_signal(signal.SIGTERM)
             process.wait()
 
-    def enqueue(self, jobs: range) -> None:
-        self.app.enqueue_many(self.noop.build(i=i) for i in jobs)
+    def enqueue(self, jobs: range, handler: str = "noop") -> None:
+        self.app.enqueue_many(self._handlers[handler].build(i=i) for i in jobs)
 
     def wait_for(self, ran: int, process: subprocess.Popen[bytes]) -> None:
         wait_until(lambda: len(self.probe.starts()) >= ran, process)
 
 
-def _noop(i: int) -> None:
-    """Never called here: workers run the one of benchmarks.app."""
+def _elsewhere(i: int) -> None:
+    """Never called here: workers run those of benchmarks.app."""
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from benchmarks.bench import bench, cpu_seconds, percentile, rss_megabytes, span_rate
+from benchmarks.runners import awaiting, blocking, children, runners
 from benchmarks.stages import stages
 
 Numbers = dict[str, float]
@@ -144,5 +145,8 @@ def _seconds(command: list[str]) -> float:
 
 ROWS: dict[str, Callable[[int], Numbers]] = {
     row.__name__: row
-    for row in (enqueue_one, enqueue_many, drain, drain_two, latency, idle, backlog, memory, stages, start_up)
+    for row in (
+        *(enqueue_one, enqueue_many, drain, drain_two, latency, idle, backlog, memory, stages, start_up),
+        *(runners, blocking, awaiting, children),
+    )
 }

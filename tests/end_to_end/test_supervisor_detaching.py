@@ -87,10 +87,10 @@ def test_a_pid_file_that_names_no_live_process_is_replaced_and_removed_at_the_en
     assert not pid_file.exists()
 
 
-def test_of_two_workers_that_start_at_once_with_one_pid_file_one_works(tenure, pid_file):
+def test_of_two_workers_that_start_at_once_with_one_pid_file_one_works(tenure, pid_file, eventually):
     workers = [tenure.start("work", "--pid-file", str(pid_file)) for _ in range(2)]
-    refused = next(worker for _ in iter(int, 1) for worker in workers if worker.poll() is not None)
-    (working,) = {*workers} - {refused}
+    eventually(lambda: any(worker.poll() is not None for worker in workers))
+    refused, working = sorted(workers, key=lambda worker: worker.poll() is None)
     assert refused.returncode == 2
     assert int(pid_file.read_text()) == working.pid
     working.send_signal(signal.SIGTERM)
@@ -129,12 +129,12 @@ def test_the_log_moves_to_the_next_file_when_its_name_changes(tenure, eventually
     worker = tenure.start("work", "--log-file", "%H%M%S.log")
     assert worker.stdout.readline().startswith("Working on")
     (first,) = tenure.folder.glob("*.log")
-    eventually(lambda: time.strftime("%H%M%S.log", time.gmtime()) > first.name)
+    eventually(lambda: time.strftime("%H%M%S.log", time.gmtime()) != first.name)
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(SOON) == 0
-    before, after = sorted(tenure.folder.glob("*.log"))
-    assert "Working on" in before.read_text()
-    assert "Stopped after" in after.read_text()
+    (second,) = {*tenure.folder.glob("*.log")} - {first}
+    assert "Working on" in first.read_text()
+    assert "Stopped after" in second.read_text()
 
 
 def test_what_a_child_of_a_detached_worker_writes_ends_up_in_its_log(tenure, detach, eventually):
@@ -145,6 +145,18 @@ def test_what_a_child_of_a_detached_worker_writes_ends_up_in_its_log(tenure, det
     log = tenure.folder / "work.log"
     eventually(lambda: "a word from the child" in log.read_text())
     assert log.read_text().count("Working on") == 1
+
+
+def test_standard_error_of_a_detached_worker_moves_along_with_its_log(tenure, detach, eventually):
+    (tenure.folder / "more.py").write_text(LOUD)
+    tenure.environment["TENURE_MODULES"] = "more"
+    detach("--log-file", "%H%M%S.log", "--runner", "process", "--concurrency", "1")
+    old = {*tenure.folder.glob("*.log")}
+    eventually(lambda: tenure.folder / time.strftime("%H%M%S.log", time.gmtime()) not in old)
+    tenure.enqueue("stumble")
+    tenure.enqueue("shout")
+    eventually(lambda: [log for log in tenure.folder.glob("*.log") if "a word from the child" in log.read_text()])
+    assert not [log for log in old if "a word from the child" in log.read_text()]
 
 
 def test_a_log_file_that_cannot_be_opened_is_told_in_one_line(tenure):

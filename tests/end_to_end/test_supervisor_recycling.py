@@ -101,13 +101,12 @@ def test_a_worker_that_ends_by_itself_is_not_recycled(tenure, enqueue, book):
     assert len(book()) == 3
 
 
-@pytest.mark.parametrize("runner", ["process", "threads"])
-def test_recycling_never_runs_more_jobs_at_once_than_was_asked_for(tenure, enqueue, book, eventually, runner):
-    enqueue("alone", 3)
-    worker = tenure.start("work", "--runner", runner, "--concurrency", "1", "--recycle-after", "1")
-    eventually(lambda: len(book()) == 3)
+def test_recycling_never_runs_more_jobs_at_once_than_was_asked_for(tenure, enqueue, book, eventually):
+    enqueue("alone", 2)
+    worker = tenure.start("work", "--runner", "process", "--concurrency", "1", "--recycle-after", "1")
+    eventually(lambda: len(book()) == 2)
     assert stop(worker) == 0
-    assert len({pid for pid, _, _ in book()}) == 3
+    assert len({pid for pid, _, _ in book()}) == 2
 
 
 def test_a_long_job_in_a_worn_child_does_not_hold_up_the_others(tenure, enqueue, book, eventually):

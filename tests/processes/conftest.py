@@ -7,12 +7,13 @@ import shutil
 import signal
 import sqlite3
 import time
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from tenure.events import Enqueued
 from tests.end_to_end.conftest import CommandLine
 
 PATIENCE = 30.0
@@ -59,16 +60,27 @@ def processes():
 
 
 class Site:
+    """Where a test puts jobs, starts workers, and hears what the handlers say."""
+
     def __init__(self, folder, shop, command_line):
         self.folder = folder
         self.shop = shop
         self.app = shop.app
         self._command_line = command_line
+        self.workers = []
+        self.enqueued = set()
+        self.app.listen(self._count)
+
+    def _count(self, event):
+        if isinstance(event, Enqueued):
+            self.enqueued.update(event.ids)
 
     def work(self, runner="process", concurrency=2, *options, lease=15, **environment):
         """Start a worker; it works until it is told to stop, unless the options say otherwise."""
         arguments = ["work", "--runner", runner, "--concurrency", str(concurrency), *options]
-        return Worker(self._command_line.start(*arguments, TENURE_LEASE=str(lease), **environment))
+        worker = Worker(self._command_line.start(*arguments, TENURE_LEASE=str(lease), **environment))
+        self.workers.append(worker)
+        return worker
 
     def burst(self, runner="process", concurrency=2, **environment):
         """Work until nothing is ready, and tell how that ended."""
@@ -76,8 +88,7 @@ class Site:
 
     def journal(self, word, id=None):
         """The lines with this word, of one job or of all: (job, pid, time)."""
-        path = self.folder / "journal"
-        lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+        lines = [line.split() for line in self._lines("journal")]
         return [(line[1], int(line[2]), float(line[3])) for line in lines if line[0] == word and id in (None, line[1])]
 
     def wait_for(self, word, id=None, times=1):
@@ -102,12 +113,20 @@ class Site:
         """Wait until these jobs are back in their place."""
         eventually(lambda: all(self.job(id).state == "ready" for id in ids))
 
+    @contextmanager
+    def holding_up_writers(self):
+        """Meanwhile nobody can write to the database."""
+        slot = os.open(self.folder / "jobs.db-slot", os.O_RDWR)
+        try:
+            fcntl.flock(slot, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(slot)
+
     def freeze(self, worker, *pids):
         """Stop these processes, at a moment when they hold nothing that others need."""
-        slot = os.open(self.folder / "jobs.db-slot", os.O_RDWR)
-        fcntl.flock(slot, fcntl.LOCK_EX)  # whoever is stopped now is not writing to the database
-        worker.send(signal.SIGSTOP, *pids)
-        os.close(slot)
+        with self.holding_up_writers():
+            worker.send(signal.SIGSTOP, *pids)
 
     def steal(self, id):
         """Take over the lease of a running job, as another worker does that finds it expired."""
@@ -130,9 +149,12 @@ class Site:
 
     def events(self, name):
         """What the workers' listeners were told of this kind."""
-        path = self.folder / "events"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return [line for line in lines if line.startswith(name)]
+        return [line for line in self._lines("events") if line.startswith(name)]
+
+    def _lines(self, name):
+        """The lines of a file that are complete, while others append to it."""
+        path = self.folder / name
+        return path.read_text().rpartition("\n")[0].splitlines() if path.exists() else []
 
     def counts(self):
         """How many jobs are in each state that has any."""
@@ -155,7 +177,11 @@ def eventually_fixture():
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """A folder with the app of shop.py, an empty database, and no worker yet."""
+    """A folder with the app of shop.py, an empty database, and no worker yet.
+
+    At the end every job that was enqueued is still somewhere, and a worker that still runs is killed:
+    nothing that it has started may outlive it.
+    """
     shutil.copy(Path(__file__).with_name("shop.py"), tmp_path)
     command_line = CommandLine(tmp_path)
     for name, value in command_line.environment.items():
@@ -163,16 +189,23 @@ def site(tmp_path, monkeypatch):
     spec = importlib.util.spec_from_file_location("shop", tmp_path / "shop.py")
     shop = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(shop)
-    with shop.app:
-        yield Site(tmp_path, shop, command_line)
-    command_line.close()
+    try:
+        with shop.app:
+            site = Site(tmp_path, shop, command_line)
+            yield site
+            assert [id for id in site.enqueued if site.job(id) is None] == []
+        for worker in site.workers:
+            worker.process.kill()
+        eventually(lambda: not any(worker.family() for worker in site.workers), 5.0)
+    finally:
+        command_line.close()
 
 
 @pytest.fixture
 def nobody_left():
-    """Checks that a worker has ended with everything it started; the kernel takes a moment to end a process."""
+    """Checks that whatever a worker had started is gone with it; the kernel takes a moment to end a process."""
 
-    def check(worker, seconds=5.0):
+    def check(worker, seconds=2.0):
         eventually(lambda: not worker.family(), seconds)
 
     return check

@@ -5,6 +5,7 @@ It is copied beside the database; every handler tells the test what it does by a
 
 import asyncio
 import ctypes
+import multiprocessing
 import os
 import resource
 import signal
@@ -72,7 +73,7 @@ def hold() -> None:
 @app.job
 async def linger() -> None:
     note("started")
-    while not released():
+    while not released():  # noqa: ASYNC110 - the test is another process
         await asyncio.sleep(0.005)
     note("finished")
 
@@ -125,7 +126,7 @@ def die(ctx: Context, how: str, times: int = HOUR) -> str:
     """Die until that many crashes were charged."""
     note("started")
     if ctx.crashes < times:
-        print(f"about to {how}", file=sys.stderr)
+        sys.stderr.write(f"about to {how}\n")
         DEATHS[how]()
     return "survived"
 
@@ -210,7 +211,7 @@ def spin() -> None:
 async def clog(seconds: float = HOUR) -> None:
     """A coroutine that blocks its loop."""
     note("started")
-    time.sleep(seconds)
+    time.sleep(seconds)  # noqa: ASYNC251 - that is the point
 
 
 @app.job
@@ -246,6 +247,18 @@ def call_program() -> None:
 
 
 @app.job
+def stop_what_it_started() -> list[int]:
+    """A program and a copy of itself, both told to end; how each did."""
+    program = subprocess.Popen(["sleep", str(HOUR)])
+    program.terminate()
+    copy = multiprocessing.get_context("fork").Process(target=time.sleep, args=(HOUR,))
+    copy.start()
+    copy.terminate()
+    copy.join()
+    return [program.wait(), copy.exitcode]
+
+
+@app.job
 def change_signals() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
@@ -267,17 +280,19 @@ def where() -> str:
 
 
 @app.job
-def close_streams() -> None:
-    for descriptor in range(3):
-        os.close(descriptor)
+def close_streams(descriptors: bool = True) -> None:
+    if descriptors:
+        os.closerange(0, 3)
+    else:
+        sys.stderr.close()
 
 
 @app.job
 def shout() -> str:
     """To every stream there is."""
-    print("heard", file=sys.stderr)
+    sys.stderr.write("heard\n")
     os.write(1, b"raw\n")
-    print("said")
+    print("said")  # noqa: T201 - as handlers do
     return "shouted"
 
 
@@ -286,7 +301,7 @@ def flood(megabytes: int = 4) -> None:
     note("started")
     line = b"x" * 1023 + b"\n"
     for _ in range(megabytes << 10):
-        print(line.decode(), end="")
+        sys.stdout.write(line.decode())
         os.write(2, line)
 
 
@@ -312,7 +327,7 @@ class Parcel:
     def handle(self, ctx: Context, payload: dict) -> str:
         assert current_context() is ctx
         assert ctx.time_left is not None
-        print(f"fence {ctx.fence}, {0 < ctx.time_left <= 30}")
+        print(f"fence {ctx.fence}, {0 < ctx.time_left <= 30}")  # noqa: T201 - as handlers do
         return f"attempt {ctx.attempt} of {payload['to']}"
 
     def after_run(self, ctx: Context, outcome) -> None:

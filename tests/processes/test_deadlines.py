@@ -113,6 +113,16 @@ def test_in_threads_a_call_into_c_is_killed_with_its_neighbours_who_go_back_unch
     assert {counted(each) for each in ended} == {("done", 0, 0)}
 
 
+def test_in_threads_a_job_made_late_by_another_that_locks_the_interpreter_is_not_charged(site, counted):
+    innocent = [site.shop.sleep.using(timeout=1).enqueue(seconds=0.6) for _ in range(2)]
+    site.work("threads", 4)
+    site.wait_for("started", times=2)
+    culprit = site.shop.seize.using(timeout=1).enqueue(seconds=3600)
+    *ended, dead = site.wait_for_end(*innocent, culprit)
+    assert (counted(dead), dead.reason) == (("dead", 1, 0), "timed_out")
+    assert {counted(each) for each in ended} == {("done", 0, 0)}
+
+
 def test_a_killed_job_takes_the_programs_it_started_with_it(site):
     id = site.shop.call_program.using(timeout=0.3).enqueue()
     worker = site.work("process", 1)

@@ -1,6 +1,7 @@
 """Processes that are stopped and continue: whoever lost its lease changes nothing, and every job ends once."""
 
 import signal
+import time
 
 import pytest
 
@@ -55,3 +56,15 @@ def test_a_stopped_child_keeps_its_lease_until_its_deadline_and_is_then_killed(s
     [ended] = site.wait_for_end(id)
     assert (counted(ended), ended.reason, ended.fence) == (("dead", 1, 0), "timed_out", 1)
     assert child not in worker.family()
+
+
+def test_a_worker_stopped_for_moments_in_the_midst_of_its_work_runs_nothing_twice(site, counted):
+    ids = site.app.enqueue_many(site.shop.quick.build(number=number) for number in range(3000))
+    worker = site.work("process", 2)
+    for ran in range(200, 2200, 200):
+        site.wait_for("ran", times=ran)
+        site.freeze(worker, worker.pid)
+        time.sleep(0.3)  # longer than orders may wait in a child
+        worker.send(signal.SIGCONT)
+    assert {counted(each) for each in site.wait_for_end(*ids)} == {("done", 0, 0)}
+    assert len(site.journal("ran")) == 3000

@@ -1,7 +1,6 @@
 """Slow jobs hold up nobody, and many that only wait run at once."""
 
 import signal
-import time
 
 import pytest
 
@@ -44,13 +43,13 @@ def test_one_slow_job_on_threads_does_not_slow_the_others(site):
     assert {site.job(id).fence for id in short} == {1}
 
 
-def test_five_hundred_awaits_are_in_flight_at_once(site, counted):
+def test_hundreds_of_awaits_are_in_flight_at_once(site, counted):
     ids = site.app.enqueue_many(site.shop.nap.build(seconds=0.05) for _ in range(500))
-    began = time.monotonic()
-    assert site.burst("event_loop", 250).code == 0
-    assert time.monotonic() - began < 500 * 0.05 / 4
-    assert {counted(site.job(id)) for id in ids} == {("done", 0, 0)}
-    assert sum(site.job(id).seconds for id in ids) > 500 * 0.05
+    assert site.burst("event_loop", 500).code == 0
+    ended = [site.job(id) for id in ids]
+    assert {counted(each) for each in ended} == {("done", 0, 0)}
+    took = max(each.finished_at for each in ended) / 1e6 - min(each.finished_at / 1e6 - each.seconds for each in ended)
+    assert took < 500 * 0.05 / 20  # one after the other they take 25 s
 
 
 @pytest.mark.slow

@@ -35,6 +35,13 @@ def test_a_copy_that_holds_the_pipes_open_neither_keeps_its_parent_alive_nor_han
     nobody_left(worker)
 
 
+@pytest.mark.parametrize("runner", ["process", "threads", "event_loop"])
+def test_a_handler_can_stop_the_programs_and_the_copies_it_has_started(site, runner):
+    id = site.shop.stop_what_it_started.enqueue()
+    assert site.burst(runner, 1).code == 0
+    assert site.job(id).output == str([-signal.SIGTERM, -signal.SIGTERM]).replace(" ", "")
+
+
 def test_a_timeout_still_stops_a_job_after_another_has_changed_the_signal_handlers(site, counted):
     messy, late = site.shop.change_signals.enqueue(), site.shop.spin.using(timeout=0.5).enqueue()
     slow = site.shop.sleep.enqueue(seconds=0.7)
@@ -42,6 +49,7 @@ def test_a_timeout_still_stops_a_job_after_another_has_changed_the_signal_handle
     assert counted(site.job(messy)) == ("done", 0, 0)
     assert (counted(site.job(late)), site.job(late).reason) == (("dead", 1, 0), "timed_out")
     assert counted(site.job(slow)) == ("done", 0, 0)
+    assert len({pid for _, pid, _ in site.journal("started")}) == 1  # nobody had to be killed
 
 
 def test_a_job_finds_the_folder_and_the_mask_of_the_worker_whatever_the_one_before_did(site):
@@ -51,8 +59,9 @@ def test_a_job_finds_the_folder_and_the_mask_of_the_worker_whatever_the_one_befo
     assert site.job(after).output == site.job(before).output
 
 
-def test_a_job_finds_its_streams_open_after_another_has_closed_them(site, counted):
-    messy = site.shop.close_streams.enqueue()
+@pytest.mark.parametrize("descriptors", [True, False])
+def test_a_job_finds_its_streams_open_after_another_has_closed_them(site, descriptors, counted):
+    messy = site.shop.close_streams.enqueue(descriptors=descriptors)
     after = [site.shop.shout.enqueue() for _ in range(3)]
     ended = site.burst("process", 1)
     assert ended.code == 0

@@ -26,13 +26,13 @@ def test_children_die_with_their_worker_even_while_they_call_c_with_the_interpre
 
 
 @pytest.mark.slow
-def test_a_vanished_workers_job_is_suspect_at_no_charge_and_a_second_death_counts(site, eventually, counted):
+def test_a_vanished_workers_job_is_suspect_at_no_charge_and_a_second_death_counts(site, counted, nobody_left):
     id, waiting = site.shop.hold.enqueue(), site.shop.quick.using(delay=1).enqueue()
     for deaths in (1, 2):
         worker = site.work("process", 1, lease=2)
         site.wait_for("started", id, times=deaths)
         worker.send(signal.SIGKILL)
-        eventually(lambda: not worker.family(), seconds=1.0)
+        nobody_left(worker, seconds=1.0)
     site.say("released")
     worker = site.work("process", 1, lease=2)
     ended = site.wait_for_end(id, waiting)

@@ -7,9 +7,10 @@ import sys
 
 from tenure.cli.loading import find
 from tenure.cli.titles import set_title
-from tenure.execution.children.child import Pipes, die_with_parent, leave_signals_to_parent
+from tenure.execution.children.child import Pipes, die_with_parent
 from tenure.execution.children.kinds import KINDS
 from tenure.execution.children.marks import Marks
+from tenure.execution.children.signals import leave_signals_to_parent
 
 
 def main(location: str, kind: str, *numbers: str) -> None:

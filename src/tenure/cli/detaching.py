@@ -5,9 +5,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from pathlib import Path
 from select import select
-from tempfile import TemporaryDirectory
 
 import click
 
@@ -23,8 +21,7 @@ _FINE = (0, 1)  # a bounded run may be over before we look; 1 says that jobs die
 def launch(arguments: Sequence[str], log_file: str | None) -> None:
     """Returns when the new process works; raises what kept it from that."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="tenure-")))
-        notices = stack.enter_context(closing(Notices(folder / "notices")))
+        notices = stack.enter_context(closing(Notices()))
         log = stack.enter_context(open_log(time.strftime(log_file))) if log_file else subprocess.DEVNULL
         process = subprocess.Popen(
             command(arguments),

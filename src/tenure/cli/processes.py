@@ -3,6 +3,7 @@
 On Linux the workers stop when the process that started them dies.
 """
 
+import atexit
 import ctypes
 import os
 import signal
@@ -10,9 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from itertools import count
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NoReturn
 
 from tenure.worker.crew import Member
@@ -24,15 +22,16 @@ _PR_SET_PDEATHSIG = 1
 
 def run(arguments: Sequence[str], workers: int, *, bounded: bool) -> int:
     """Keep so many processes running `tenure` with these arguments; returns the worst exit code."""
-    notifier = Notifier(os.environ)
-    with TemporaryDirectory(prefix="tenure-") as folder:
-        numbers = count(1)
 
-        def start() -> Member:
-            notices = Notices(Path(folder) / str(next(numbers)))
+    def start() -> Member:
+        notices = Notices()
+        try:
             return Member(_start(arguments, notices.address), notices)
+        except OSError:
+            notices.close()
+            raise
 
-        return Supervisor(start, workers, notifier, bounded=bounded).run()
+    return Supervisor(start, workers, Notifier(os.environ), bounded=bounded).run()
 
 
 def command(arguments: Sequence[str]) -> list[str]:
@@ -41,6 +40,7 @@ def command(arguments: Sequence[str]) -> list[str]:
 
 def start_over() -> NoReturn:
     """Become a fresh process with the same command line and number; the code is imported as it is now."""
+    atexit._run_exitfuncs()  # what was left to do at the end: this is one
     Notifier(os.environ).tell(RELOADING=1, MONOTONIC_USEC=time.monotonic_ns() // 1000)
     sys.stdout.flush()
     sys.stderr.flush()

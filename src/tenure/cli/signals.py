@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from collections import deque
 from types import FrameType
 from typing import Self
 
@@ -29,7 +30,9 @@ class Signals:
         self._notifier = notifier
         self._bounded = bounded
         self._quiet = quiet
-        self._heard = 0
+        self._stops = 0
+        self._heard: deque[int] = deque()
+        self._is_hearing = False
         self.told = False
 
     def __enter__(self) -> Self:
@@ -45,6 +48,18 @@ class Signals:
         self._grace.end()
 
     def _hear(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature of a handler
+        """One after the other: a signal may come while the one before it holds a lock that it needs too."""
+        self._heard.append(number)
+        if self._is_hearing:
+            return
+        self._is_hearing = True
+        try:
+            while self._heard:
+                self._heed(self._heard.popleft())
+        finally:
+            self._is_hearing = False
+
+    def _heed(self, number: int) -> None:
         if number == signal.SIGUSR1:
             self._drain()
         elif number == signal.SIGHUP and not terminal_is_gone():
@@ -54,8 +69,8 @@ class Signals:
 
     def _stop(self, *, at_once: bool) -> None:
         self.told = True
-        self._heard += 1
-        if at_once or self._heard > 1:
+        self._stops += 1
+        if at_once or self._stops > 1:
             self._grace.hurry()
             self._worker.stop_now()  # may raise into the running job: nothing may follow
             return

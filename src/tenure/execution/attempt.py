@@ -143,6 +143,8 @@ class Performer:
 
 
 async def within(coroutine: Any, limit: float | None) -> Any:
+    if limit is None:
+        return await coroutine
     try:
         async with asyncio.timeout(limit) as deadline:
             return await coroutine

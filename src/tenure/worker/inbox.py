@@ -68,7 +68,7 @@ class Inbox:
                 taken.append(self._attempts.popleft()[1])
             except IndexError:
                 continue  # handed back or refused meanwhile
-        if not taken and not self._running:
+        if not taken and self._running < self._concurrency:
             self._on_idle()
         if taken:
             self._running += len(taken)

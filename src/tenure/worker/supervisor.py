@@ -59,10 +59,13 @@ class Supervisor:
         vacant = all(seat.is_given_up or self._told for seat in self._seats)
         return vacant and not any(self._members())
 
+    def _is_vacant(self, seat: Seat) -> bool:
+        return not (seat.member or seat.is_given_up or self._told)
+
     def _until(self, now: float) -> float:
         """How long nothing will have to be done, unless something happens."""
         moments = [member.kill_at for member in self._members()]
-        moments += [seat.start_at for seat in self._seats if not (seat.member or seat.is_given_up or self._told)]
+        moments += [seat.start_at for seat in self._seats if self._is_vacant(seat)]
         pace = min(_TICK, self._notifier.watchdog / 2) if self._notifier.watchdog else _TICK
         return min([pace, *(moment - now for moment in moments)])
 
@@ -91,8 +94,16 @@ class Supervisor:
             self._reload_failed(seat, seat.successor, code)
         if seat.member and (code := seat.member.ended()) is not None:
             self._bury(seat, seat.member, code, now)
-        if not (seat.member or seat.is_given_up or self._told) and now >= seat.start_at:
-            seat.member = self._start()
+        if self._is_vacant(seat) and now >= seat.start_at:
+            seat.member = self._recruit()
+            seat.start_at = now + _TICK
+
+    def _recruit(self) -> Member | None:
+        try:
+            return self._start()
+        except OSError as error:  # too many processes, no memory
+            logger.warning("a worker could not be started: %s", error)
+            return None
 
     def _watch(self, member: Member, now: float) -> None:
         """Kill what does not stop, and what has stopped moving."""
@@ -143,15 +154,16 @@ class Supervisor:
         if self._told:
             return
         for seat in self._seats:
-            if seat.successor and seat.successor.ready:
-                if seat.member:
-                    seat.member.dismiss()
+            if seat.member and seat.successor and seat.successor.ready and not seat.successor.leaving:
+                seat.member.dismiss()
             elif seat.successor in self._outdated:
                 seat.successor.dismiss()  # there was another reload before it was of use
         if not any(seat.successor for seat in self._seats):
             for seat in self._seats:
                 if seat.member in self._outdated:
-                    seat.successor = self._start()
+                    seat.successor = self._recruit()
+                    if not seat.successor:
+                        self._outdated.clear()
                     return
 
     def _reload_failed(self, seat: Seat, dead: Member, code: int) -> None:

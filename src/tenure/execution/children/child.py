@@ -103,10 +103,10 @@ def run_in_turn(pipes: Pipes, marks: Marks, resolve: Resolve, clock: Clock) -> N
                 if attempt is None:
                     continue
                 outcome = performer.perform(attempt)
-                tidiness.restore()
+                is_tidy = tidiness.restore()
                 desk.report(0, order, outcome)
-                if outcome.failure is not None and outcome.failure.type == "MemoryError":
-                    return  # what is left of its memory is anybody's guess: the next job gets a fresh process
+                if not is_tidy or (outcome.failure is not None and outcome.failure.type == "MemoryError"):
+                    return  # what is left here is anybody's guess: the next job gets a fresh process
 
 
 def end_process(error: BaseException) -> NoReturn:
@@ -129,12 +129,6 @@ def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(0)
-
-
-def leave_signals_to_parent() -> None:
-    """Ctrl-C reaches the whole foreground group; the parent decides what becomes of running jobs."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

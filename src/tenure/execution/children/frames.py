@@ -39,7 +39,7 @@ _report = msgspec.msgpack.Decoder(Report).decode
 decode_orders = msgspec.msgpack.Decoder(list[Order]).decode
 
 
-def decode_report(data: bytes) -> Report:
+def decode_report(data: bytes | bytearray) -> Report:
     try:
         return _report(data)
     except msgspec.MsgspecError as error:
@@ -55,18 +55,24 @@ class Frames:
     """Cuts a stream of bytes back into the frames it is made of."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._rest = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes) -> Iterator[bytes | bytearray]:
         """Every frame that is complete with this piece of the stream."""
-        self._buffer += data
-        start, end = 0, len(self._buffer)
+        stream: bytes | bytearray = data
+        if self._rest:
+            self._rest += data
+            stream = self._rest
+        start, end = 0, len(stream)
         while end - start >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(self._buffer, start)
+            (length,) = _LENGTH.unpack_from(stream, start)
             if length > _LONGEST:
                 raise Garbled(f"a frame of {length} bytes")
             if end - start - _LENGTH.size < length:
                 break
             start += _LENGTH.size + length
-            yield bytes(self._buffer[start - length : start])
-        del self._buffer[:start]
+            yield stream[start - length : start]
+        if stream is self._rest:
+            del self._rest[:start]
+        elif start < end:
+            self._rest += stream[start:]

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -62,7 +63,7 @@ class Child:
         self._unsent = bytearray()
         self.started = time.monotonic()
         self.pending: dict[int, Attempt] = {}
-        self.given: dict[int, float] = {}
+        self._given: deque[tuple[int, float]] = deque()
         self.full = False
         self.ready = False
         self.silent = False
@@ -81,15 +82,16 @@ class Child:
         """Order these attempts; `send` sends them."""
         self.pending.update(attempts)
         self.jobs += len(attempts)
-        self.given.update(dict.fromkeys(attempts, time.monotonic()))
+        self._given.append((max(attempts), time.monotonic()))
         orders = [_order(ticket, attempt) for ticket, attempt in attempts.items()]
         for start in range(0, len(orders), _FRAME):
             self._unsent += frame(orders[start : start + _FRAME])
 
-    def take(self, ticket: int) -> Attempt | None:
-        """The attempt with this ticket, which is pending no more; None when it was taken before."""
-        self.given.pop(ticket, None)
-        return self.pending.pop(ticket, None)
+    def given_at(self, ticket: int) -> float:
+        """When this was ordered; asked for the oldest, so that what is older can be forgotten."""
+        while self._given[0][0] < ticket:
+            self._given.popleft()
+        return self._given[0][1]
 
     def send(self) -> bool:
         """Push what is unsent; True when some is left because the pipe is full."""

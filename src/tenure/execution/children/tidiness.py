@@ -11,7 +11,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)
 
 
 class Tidiness:
-    """Made once everything is in place, then asked after each job; a tidy process costs about 2 µs."""
+    """Made once everything is in place, then asked after each job; looking around costs about 7 µs."""
 
     def __init__(self) -> None:
         self._folder = _folder()
@@ -22,13 +22,14 @@ class Tidiness:
         self._streams = (sys.stdin, sys.stdout, sys.stderr)
         self._copies = [fcntl.fcntl(stream, fcntl.F_DUPFD_CLOEXEC, 100) for stream in _STREAMS]
 
-    def restore(self) -> None:
+    def restore(self) -> bool:
+        """Put everything back; False when that cannot be done, and only a fresh process is tidy."""
         self._restore_signals()
-        self._restore_streams()
         os.umask(self._mask)
         if _folder() != self._folder:
             with suppress(FileNotFoundError):  # a folder that is gone cannot be gone back to
                 os.chdir(self._folder)
+        return self._restore_streams()
 
     def _restore_signals(self) -> None:
         if signal.getitimer(signal.ITIMER_REAL)[0]:
@@ -38,14 +39,14 @@ class Tidiness:
                 signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
 
-    def _restore_streams(self) -> None:
+    def _restore_streams(self) -> bool:
         for stream, copy in zip(_STREAMS, self._copies, strict=True):
             try:
-                fcntl.fcntl(stream, fcntl.F_GETFD)
+                os.get_inheritable(stream)  # the cheapest question to ask
             except OSError:
                 os.dup2(copy, stream)
-        if (sys.stdin, sys.stdout, sys.stderr) != self._streams:
-            sys.stdin, sys.stdout, sys.stderr = self._streams
+        sys.stdin, sys.stdout, sys.stderr = self._streams
+        return not (sys.stdout.closed or sys.stderr.closed)
 
 
 def _folder() -> str:

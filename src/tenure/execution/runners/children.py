@@ -118,7 +118,7 @@ class ChildrenRunner:
 
     def _take_in(self, child: Child, reports: Iterable[Report], done: Done) -> None:
         for report in reports:
-            attempt = child.take(report.ticket)
+            attempt = child.pending.pop(report.ticket, None)
             if attempt is not None:  # else it was withdrawn in the very moment it started
                 seconds = report.outcome.seconds
                 self._mean = seconds if self._mean is None else self._mean + _SMOOTHING * (seconds - self._mean)
@@ -160,7 +160,7 @@ class ChildrenRunner:
     def _look_at_waiting(self, child: Child, ages: Mapping[int, float], now: float, source: Source, done: Done) -> None:
         """Take back the orders that have waited too long, lost their lease, or would be killed with their child."""
         waiting = [ticket for ticket in child.pending if ticket not in ages]
-        if now - child.given[waiting[0]] > _STUCK:
+        if now - child.given_at(waiting[0]) > _STUCK:
             child.paused = min(ages.values(), default=_STUCK) >= _STUCK  # nothing starts there until something ends
         elif not (child.doomed or any(self._is_lost(child.pending[ticket]) for ticket in waiting)):
             return
@@ -173,13 +173,12 @@ class ChildrenRunner:
         self._take_in(child, child.heard(), done)  # what is marked no more has been reported
         waiting = [ticket for ticket in child.pending if ticket not in running]
         child.jobs -= len(waiting)
-        self._give_back([child.take(ticket) for ticket in waiting], source, done)
+        self._give_back([child.pending.pop(ticket) for ticket in waiting], source, done)
 
-    def _give_back(self, attempts: Iterable[Attempt | None], source: Source, done: Done) -> None:
-        kept = []
+    def _give_back(self, attempts: Sequence[Attempt], source: Source, done: Done) -> None:
+        """Attempts that did not start: what lost its lease meanwhile is nobody's business here any more."""
+        kept: list[Attempt] = []
         for attempt in attempts:
-            if attempt is None:
-                continue
             if self._is_lost(attempt):
                 done(attempt, self._outcome("lost", attempt, 0.0))
             else:
@@ -197,10 +196,10 @@ class ChildrenRunner:
         self._nursery.forget(child)
         evidence = child.bury(how)
         source.resize(self._nursery.ready() * self._slots)
-        self._give_back([child.take(ticket) for ticket in list(child.pending) if ticket not in ages], source, done)
+        self._give_back([attempt for ticket, attempt in child.pending.items() if ticket not in ages], source, done)
         for ticket, kind in fates(ages, sentences, blame).items():
-            if attempt := child.take(ticket):
-                done(attempt, self._outcome(kind, attempt, ages[ticket], None if sentences else evidence))
+            attempt = child.pending[ticket]
+            done(attempt, self._outcome(kind, attempt, ages[ticket], None if sentences else evidence))
         if not (sentences or ages):
             self._nursery.died(child, evidence)
         elif not sentences:

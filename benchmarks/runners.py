@@ -1,0 +1,120 @@
+"""What a runner costs: jobs in children against inline, and jobs that wait against bare threads and a bare loop."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+from benchmarks.bench import Bench, bench, rss_megabytes, span_rate
+from benchmarks.probe import Probe
+
+_ROUNDS = 3
+_PAUSE = 0.005  # as in benchmarks.app
+_THREADS = 32
+_AWAITS = 500
+
+
+def runners(jobs: int) -> dict[str, float]:
+    """A backlog of no-op jobs on two children, as a share of what one process does inline; interleaved."""
+    rates = _interleaved(
+        {
+            "inline jobs/s": lambda: _drained(jobs, "noop", "inline", 1),
+            "process × 2 jobs/s": lambda: _drained(jobs, "noop", "process", 2),
+        }
+    )
+    return {**rates, "share": rates["process × 2 jobs/s"] / rates["inline jobs/s"]}
+
+
+def blocking(jobs: int) -> dict[str, float]:
+    """Jobs that sleep for 5 ms on 32 threads, against 32 bare threads that do the same."""
+    rates = _interleaved(
+        {
+            "bare jobs/s": lambda: _with_probe(jobs, _on_bare_threads),
+            "threads × 32 jobs/s": lambda: _drained(jobs, "block", "threads", _THREADS),
+        }
+    )
+    return {**rates, "share": rates["threads × 32 jobs/s"] / rates["bare jobs/s"]}
+
+
+def awaiting(jobs: int) -> dict[str, float]:
+    """Jobs that await 5 ms, 500 at once, against a bare event loop that does the same."""
+    rates = _interleaved(
+        {
+            "bare jobs/s": lambda: _with_probe(jobs, _on_a_bare_loop),
+            "event_loop × 500 jobs/s": lambda: _drained(jobs, "rest", "event_loop", _AWAITS),
+        }
+    )
+    return {**rates, "share": rates["event_loop × 500 jobs/s"] / rates["bare jobs/s"]}
+
+
+def children(jobs: int) -> dict[str, float]:
+    """The resident memory of a worker and of one of its children, after some jobs."""
+    with bench(jobs) as it:
+        it.enqueue(range(jobs))
+        with it.worker(runner="process", concurrency=2) as process:
+            it.wait_for(jobs, process)
+            pids = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            sizes = [rss_megabytes(int(pid)) for pid in pids]
+            return {"worker RSS MB": rss_megabytes(process.pid), "child RSS MB": max(sizes)}
+
+
+def _interleaved(measures: dict[str, Callable[[], float]]) -> dict[str, float]:
+    """The median of several rounds; what disturbs the machine then disturbs all of them."""
+    rounds = [{name: measure() for name, measure in measures.items()} for _ in range(_ROUNDS)]
+    return {name: median(each[name] for each in rounds) for name in measures}
+
+
+def _drained(jobs: int, handler: str, runner: str, concurrency: int) -> float:
+    with bench(jobs) as it:
+        it.enqueue(range(jobs), handler)
+        with it.worker("--burst", runner=runner, concurrency=concurrency) as process:
+            process.wait()
+        return _rate(it, jobs)
+
+
+def _rate(it: Bench, jobs: int) -> float:
+    if it.probe.runs() != [1] * jobs:
+        raise RuntimeError("not every job ran exactly once")
+    return span_rate(it.probe.starts())
+
+
+def _with_probe(jobs: int, run: Callable[[Probe, int], None]) -> float:
+    with bench(jobs) as it:
+        run(it.probe, jobs)
+        return _rate(it, jobs)
+
+
+def _on_bare_threads(probe: Probe, jobs: int) -> None:
+    numbers = iter(range(jobs))
+
+    def work() -> None:
+        for i in numbers:  # taking the next is atomic for a range
+            probe.mark(i)
+            time.sleep(_PAUSE)
+
+    threads = [threading.Thread(target=work) for _ in range(_THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _on_a_bare_loop(probe: Probe, jobs: int) -> None:
+    async def rest(i: int, free: asyncio.Semaphore) -> None:
+        probe.mark(i)
+        await asyncio.sleep(_PAUSE)
+        free.release()
+
+    async def run() -> None:
+        free = asyncio.Semaphore(_AWAITS)
+        tasks = set()
+        for i in range(jobs):
+            await free.acquire()
+            task = asyncio.create_task(rest(i, free))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        await asyncio.gather(*tasks)
+
+    asyncio.run(run())
