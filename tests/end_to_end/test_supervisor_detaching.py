@@ -147,6 +147,27 @@ def test_what_a_child_of_a_detached_worker_writes_ends_up_in_its_log(tenure, det
     assert log.read_text().count("Working on") == 1
 
 
+def test_a_detached_worker_that_starts_over_goes_on_with_its_log(tenure, detach, eventually):
+    pid = detach("--log-file", "work.log")
+    log = tenure.folder / "work.log"
+    os.kill(pid, signal.SIGHUP)
+    eventually(lambda: log.read_text().count("Working on") == 2)
+    tenure.enqueue("stumble")
+    eventually(lambda: "is dead (failed): ValueError: twice" in log.read_text())
+    assert log.read_text().count("is dead") == 1
+
+
+def test_several_detached_workers_share_a_log_in_which_each_line_stands_once(tenure, detach, pid_file, eventually):
+    pid = detach("--log-file", "work.log", "--processes", "2")
+    tenure.enqueue("fail")
+    log = tenure.folder / "work.log"
+    eventually(lambda: "is dead" in log.read_text())
+    os.kill(pid, signal.SIGTERM)
+    eventually(lambda: not pid_file.exists())
+    said = log.read_text()
+    assert [said.count(words) for words in ("Working on", "is dead", "Stopped after")] == [2, 1, 2]
+
+
 def test_standard_error_of_a_detached_worker_moves_along_with_its_log(tenure, detach, eventually):
     (tenure.folder / "more.py").write_text(LOUD)
     tenure.environment["TENURE_MODULES"] = "more"
@@ -154,6 +175,7 @@ def test_standard_error_of_a_detached_worker_moves_along_with_its_log(tenure, de
     old = {*tenure.folder.glob("*.log")}
     eventually(lambda: tenure.folder / time.strftime("%H%M%S.log", time.gmtime()) not in old)
     tenure.enqueue("stumble")
+    eventually(lambda: {*tenure.folder.glob("*.log")} - old)
     tenure.enqueue("shout")
     eventually(lambda: [log for log in tenure.folder.glob("*.log") if "a word from the child" in log.read_text()])
     assert not [log for log in old if "a word from the child" in log.read_text()]

@@ -80,6 +80,7 @@ async def linger() -> None:
 
 @app.job
 async def nap(seconds: float) -> None:
+    note("started")
     await asyncio.sleep(seconds)
 
 
@@ -111,6 +112,12 @@ def close_everything() -> None:
     time.sleep(HOUR)
 
 
+def garble() -> None:
+    """Write to the pipe that reports go through, as code does that guesses descriptors."""
+    os.write(int(sys.argv[-2]), b"\xff" * 64)
+    time.sleep(HOUR)
+
+
 DEATHS = {
     "exit 0": exit_0,
     "exit 1": exit_1,
@@ -118,6 +125,7 @@ DEATHS = {
     "abort": os.abort,
     "kill": kill_itself,
     "close": close_everything,
+    "garble": garble,
 }
 
 

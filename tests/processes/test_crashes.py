@@ -11,7 +11,8 @@ DEATHS = [
     ("fall", "was killed by SIGSEGV"),
     ("abort", "was killed by SIGABRT"),
     ("kill", "was killed by SIGKILL"),
-    ("close", "closed its pipes"),
+    ("close", "closed or garbled its pipes and was killed"),
+    ("garble", "closed or garbled its pipes and was killed"),
 ]
 
 

@@ -62,9 +62,8 @@ def test_a_coroutine_that_awaits_too_long_is_cancelled_and_its_neighbours_go_on(
     assert len(site.journal("started", neighbour)) == 1
 
 
-@pytest.mark.parametrize("timeout", [None, 1])
-def test_a_coroutine_that_blocks_its_loop_is_killed_and_its_neighbours_go_back_uncharged(site, timeout, counted):
-    neighbours = [site.shop.linger.using(timeout=timeout).enqueue() for _ in range(3)]
+def test_a_coroutine_that_blocks_its_loop_is_killed_and_its_neighbours_go_back_uncharged(site, counted):
+    neighbours = [site.shop.linger.enqueue() for _ in range(3)]
     worker = site.work("event_loop", 10)
     site.wait_for("started", times=3)
     culprit = site.shop.clog.using(timeout=1).enqueue()
@@ -113,12 +112,15 @@ def test_in_threads_a_call_into_c_is_killed_with_its_neighbours_who_go_back_unch
     assert {counted(each) for each in ended} == {("done", 0, 0)}
 
 
-def test_in_threads_a_job_made_late_by_another_that_locks_the_interpreter_is_not_charged(site, counted):
-    innocent = [site.shop.sleep.using(timeout=1).enqueue(seconds=0.6) for _ in range(2)]
-    site.work("threads", 4)
+@pytest.mark.parametrize(
+    ("runner", "innocent", "culprit"), [("threads", "sleep", "seize"), ("event_loop", "nap", "clog")]
+)
+def test_a_job_made_late_by_another_is_not_charged(site, runner, innocent, culprit, counted):
+    late = [getattr(site.shop, innocent).using(timeout=1).enqueue(seconds=0.8) for _ in range(2)]
+    site.work(runner, 4)
     site.wait_for("started", times=2)
-    culprit = site.shop.seize.using(timeout=1).enqueue(seconds=3600)
-    *ended, dead = site.wait_for_end(*innocent, culprit)
+    blocker = getattr(site.shop, culprit).using(timeout=1).enqueue(seconds=3600)
+    *ended, dead = site.wait_for_end(*late, blocker)
     assert (counted(dead), dead.reason) == (("dead", 1, 0), "timed_out")
     assert {counted(each) for each in ended} == {("done", 0, 0)}
 

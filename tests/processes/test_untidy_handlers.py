@@ -5,7 +5,7 @@ import signal
 import pytest
 
 
-@pytest.mark.parametrize("runner", ["process", "threads"])
+@pytest.mark.parametrize("runner", ["inline", "process", "threads"])
 @pytest.mark.parametrize("returns", [False, True])
 def test_a_handler_that_forks_reports_once_and_the_copy_runs_nothing(site, runner, returns, counted, nobody_left):
     ids = [site.shop.fork.enqueue(returns=returns) for _ in range(3)]

@@ -50,7 +50,9 @@ def test_workers_killed_one_after_the_other_lose_no_job(site, runner, counted):
         worker.send(signal.SIGKILL)
         worker.end()
     site.work(runner, lease=1)
-    ended = site.wait_for_end(*ids)
-    assert {counted(each) for each in ended} == {("done", 0, 0)}
+    ended = [counted(each) for each in site.wait_for_end(*ids)]
+    # The second worker may have been running a suspect of the first, alone, when it was killed: that is a crash.
+    assert set(ended) <= {("done", 0, 0), ("done", 0, 1)}
+    assert ended.count(("done", 0, 1)) <= 1
     assert {id for id, _, _ in site.journal("ran")} == set(ids)
     assert site.counts() == {"done": 300}

@@ -2,15 +2,13 @@
 
 import os
 import subprocess
-import time
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from select import select
 
 import click
 
 from tenure.cli.failures import CommandError
-from tenure.cli.logfile import open_log
 from tenure.cli.processes import command
 from tenure.worker.notices import Notices
 
@@ -18,17 +16,15 @@ _LOOK = 0.05
 _FINE = (0, 1)  # a bounded run may be over before we look; 1 says that jobs died
 
 
-def launch(arguments: Sequence[str], log_file: str | None) -> None:
+def launch(arguments: Sequence[str]) -> None:
     """Returns when the new process works; raises what kept it from that."""
-    with ExitStack() as stack:
-        notices = stack.enter_context(closing(Notices()))
-        log = stack.enter_context(open_log(time.strftime(log_file))) if log_file else subprocess.DEVNULL
+    with closing(Notices()) as notices:
         process = subprocess.Popen(
             command(arguments),
             env={**os.environ, "NOTIFY_SOCKET": notices.address},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=log,
+            stderr=subprocess.DEVNULL,  # it leads it to its log file, if there is one
             start_new_session=True,
         )
         _wait(process, notices)

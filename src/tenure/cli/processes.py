@@ -20,13 +20,16 @@ from tenure.worker.supervisor import Supervisor
 _PR_SET_PDEATHSIG = 1
 
 
-def run(arguments: Sequence[str], workers: int, *, bounded: bool) -> int:
-    """Keep so many processes running `tenure` with these arguments; returns the worst exit code."""
+def run(arguments: Sequence[str], workers: int, *, bounded: bool, silent: bool) -> int:
+    """Keep so many processes running `tenure` with these arguments; returns the worst exit code.
+
+    The standard error of `silent` ones leads nowhere, unless they have a log file of their own.
+    """
 
     def start() -> Member:
         notices = Notices()
         try:
-            return Member(_start(arguments, notices.address), notices)
+            return Member(_start(arguments, notices.address, silent=silent), notices)
         except OSError:
             notices.close()
             raise
@@ -49,12 +52,13 @@ def start_over() -> NoReturn:
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - no shell is wanted
 
 
-def _start(arguments: Sequence[str], address: str) -> subprocess.Popen[bytes]:
+def _start(arguments: Sequence[str], address: str, *, silent: bool) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "TERM": "dumb", "NOTIFY_SOCKET": address}  # live lines would write over each other
     environment.pop("WATCHDOG_PID", None)
     return subprocess.Popen(
         command(arguments),
         env=environment,
+        stderr=subprocess.DEVNULL if silent else None,
         process_group=0,  # Ctrl-C reaches this process alone, which passes it on once
         preexec_fn=_stop_with_parent(),
     )

@@ -10,10 +10,11 @@ import click
 import msgspec
 
 from tenure.app import RunnerKind, Tenure
-from tenure.cli import detaching, logfile, logs, processes, progress
+from tenure.cli import detaching, logs, processes, progress
 from tenure.cli.failures import JOBS_DIED, CommandError
 from tenure.cli.heart import Heart
 from tenure.cli.loading import app_with_handlers, location
+from tenure.cli.logfile import DatedFile
 from tenure.cli.options import WorkOptions, command_line
 from tenure.cli.pidfile import PidFile
 from tenure.cli.signals import Signals
@@ -72,11 +73,12 @@ def work(ctx: click.Context, /, **given: Any) -> None:
     if options.detach:
         if not options.pid_file:
             raise CommandError("--detach needs --pid-file, or nobody could find the worker to stop it")
-        detaching.launch(command_line(ctx, ("detach",)), options.log_file)
+        detaching.launch(command_line(ctx, ("detach",)))
         return
     try:
+        log = DatedFile(options.log_file) if options.log_file else None
         with PidFile(options.pid_file) if options.pid_file else nullcontext():
-            code = _supervise(ctx, options) if options.is_supervised else _work(ctx, options)
+            code = _supervise(ctx, options, log) if options.is_supervised else _work(ctx, options, log)
     except Exception as error:
         Notifier(os.environ).tell(STATUS=getattr(error, "message", None) or f"{type(error).__qualname__}: {error}")
         raise
@@ -97,29 +99,31 @@ def weighted(text: str) -> tuple[str, float | None]:
     return name, number
 
 
-def _supervise(ctx: click.Context, options: WorkOptions) -> int:
+def _supervise(ctx: click.Context, options: WorkOptions, log: DatedFile | None) -> int:
     set_title("tenure: supervisor")
-    logs.set_up(ctx.find_root().params["verbose"], ctx.find_root().params["debug"])
-    with ExitStack() as stack:
-        if options.log_file:
-            logfile.attach(options.log_file, debug=ctx.find_root().params["debug"])
-        if options.reload:
-            stack.enter_context(watching())
+    debug = ctx.find_root().params["debug"]
+    logs.set_up(ctx.find_root().params["verbose"], debug)
+    if log:
+        log.attach(debug=debug)
+    with watching() if options.reload else nullcontext():
         arguments = command_line(ctx, _SUPERVISORS)
-        return processes.run(arguments, options.processes or 1, bounded=options.is_bounded)
+        silent = log is not None and log.is_stderr
+        return processes.run(arguments, options.processes or 1, bounded=options.is_bounded, silent=silent)
 
 
-def _work(ctx: click.Context, options: WorkOptions) -> int:
+def _work(ctx: click.Context, options: WorkOptions, log: DatedFile | None) -> int:
     """One worker; one that ends though nobody told it to is worn or outdated, and starts over."""
     set_title("tenure: worker")
     with app_with_handlers() as app:
-        if options.log_file:
-            logfile.attach(options.log_file, debug=ctx.find_root().params["debug"])
+        if log:
+            log.attach(debug=ctx.find_root().params["debug"])
         app.settings = msgspec.structs.replace(app.settings, **options.settings())
         worker, queues = _worker(app, options)
         was_told = _serve(app, worker, queues, options)
         died = progress.died(worker.tally)
     if not (was_told or options.is_bounded):
+        if log:
+            log.let_go()
         processes.start_over()
     return JOBS_DIED if died and options.is_bounded else 0
 

@@ -143,7 +143,7 @@ class Child:
         self._process.returncode = code = os.waitstatus_to_exitcode(status)
         how = f"was killed by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
         if overstayed and grace:
-            how = "closed its pipes and was killed"
+            how = "closed or garbled its pipes and was killed"
         return f"the child process {how}, peak memory {usage.ru_maxrss // 1024} MB"
 
     def bury(self, how: str) -> Evidence:
