@@ -75,9 +75,10 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICK
 
 
-def rss_megabytes(pid: int) -> float:
+def rss_megabytes(pid: int, kind: str = "VmRSS") -> float:
+    """Resident memory; `RssAnon` leaves mapped files out, such as the probe, which fills as jobs run."""
     status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+    return int(status.split(f"{kind}:")[1].split()[0]) / 1024
 
 
 def span_rate(starts: list[float]) -> float:

@@ -108,21 +108,21 @@ def backlog(jobs: int) -> Numbers:
 
 
 def memory(jobs: int) -> Numbers:
-    """How the resident size grows while one worker runs many jobs."""
+    """How the memory of a worker's own grows while it runs many jobs."""
     total = jobs * 10
     with bench(total) as it:
         it.enqueue(range(total))
         samples: list[tuple[int, float]] = []
         with it.worker() as process:
             while (ran := len(it.probe.starts())) < total:
-                samples.append((ran, rss_megabytes(process.pid)))
+                samples.append((ran, rss_megabytes(process.pid, "RssAnon")))
                 time.sleep(0.2)
-            end = rss_megabytes(process.pid)
+            end = rss_megabytes(process.pid, "RssAnon")
         settled = [rss for ran, rss in samples if ran > total / 4]
         return {
             "jobs": total,
-            "RSS MB at a quarter": settled[0],
-            "RSS MB at the end": end,
+            "MB at a quarter": settled[0],
+            "MB at the end": end,
             "growth MB": end - settled[0],
         }
 
