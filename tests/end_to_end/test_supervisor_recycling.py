@@ -28,6 +28,23 @@ def alone() -> None:
 """
 
 
+LINGER = """
+import atexit
+import time
+from shop import here
+
+
+def linger() -> None:
+    (here / "lingering").touch()
+    while not (here / "go").exists():
+        time.sleep(0.005)
+"""
+LINGERING = {
+    "late in the old life": f"{LINGER}\natexit.register(linger)\n",
+    "early in the new life": f"{LINGER}\nif (here / 'book').exists():\n    linger()\n",
+}
+
+
 @pytest.fixture(autouse=True)
 def more(tenure):
     (tenure.folder / "more.py").write_text(MORE)
@@ -119,6 +136,18 @@ def test_a_long_job_in_a_worn_child_does_not_hold_up_the_others(tenure, enqueue,
     (tenure.folder / "released").touch()
     assert stop(worker) == 0
     assert (tenure.folder / "finished").exists()
+
+
+@pytest.mark.parametrize(("when", "lives"), [("late in the old life", 1), ("early in the new life", 2)])
+def test_a_worker_told_to_stop_while_it_starts_over_stops(tenure, enqueue, eventually, when, lives):
+    enqueue("note")
+    (tenure.folder / "more.py").write_text(LINGERING[when])
+    worker = tenure.start("work", "--recycle-after", "1")
+    eventually((tenure.folder / "lingering").exists)
+    worker.send_signal(signal.SIGTERM)
+    (tenure.folder / "go").touch()
+    assert worker.wait(SOON) == 0
+    assert worker.stdout.read().count("Working on") == lives
 
 
 def test_a_hangup_has_an_inline_worker_finish_its_job_and_start_over_with_new_code(tenure, enqueue, book, eventually):

@@ -4,6 +4,7 @@ import logging
 import queue
 import signal
 import threading
+from collections.abc import Iterable
 
 logger = logging.getLogger(__name__)
 
@@ -21,8 +22,11 @@ class Grace:
         self._words: queue.SimpleQueue[None] = queue.SimpleQueue()  # safe in signal handlers, which an event is not
         self._ended = threading.Event()
 
-    def start(self) -> None:
+    def start(self, heard: Iterable[signal.Signals]) -> None:
+        """These signals are for the main thread: should it block them for a moment, they wait."""
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, heard)
         threading.Thread(target=self._run, name="tenure-grace", daemon=True).start()
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def begin(self) -> None:
         """The time counts from now; safe in a signal handler, as `hurry` is."""

@@ -11,8 +11,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
+from tenure.cli.signals import HEARD
 from tenure.worker.crew import Member
 from tenure.worker.notices import Notices, Notifier
 from tenure.worker.supervisor import Supervisor
@@ -41,14 +41,15 @@ def command(arguments: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "tenure", *arguments]
 
 
-def start_over() -> NoReturn:
+def start_over(unless: Callable[[], bool]) -> None:
     """Become a fresh process with the same command line and number; the code is imported as it is now."""
     atexit._run_exitfuncs()  # what was left to do at the end: this is one
+    signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)  # from here on they wait for the new life, which will listen
+    if unless():
+        return
     Notifier(os.environ).tell(RELOADING=1, MONOTONIC_USEC=time.monotonic_ns() // 1000)
     sys.stdout.flush()
     sys.stderr.flush()
-    # Until the new life listens, these would end it; they wait, and come when it does.
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP, signal.SIGUSR1))
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - no shell is wanted
 
 

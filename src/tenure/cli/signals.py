@@ -13,7 +13,7 @@ from tenure.worker.supervisor import STOPPING
 from tenure.worker.wakeups import is_left_out, terminal_is_gone
 from tenure.worker.worker import Worker
 
-_HEARD = (*STOPPING, signal.SIGUSR1, signal.SIGHUP)
+HEARD = (*STOPPING, signal.SIGUSR1, signal.SIGHUP)
 _TO_SETTLE = 5.0  # seconds that a supervisor should allow after the grace
 
 
@@ -36,11 +36,11 @@ class Signals:
         self.told = False
 
     def __enter__(self) -> Self:
-        self._grace.start()
-        for number in _HEARD:
+        self._grace.start(HEARD)
+        for number in HEARD:
             if not is_left_out(number):
                 signal.signal(number, self._hear)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HEARD)
         return self
 
     def __exit__(self, *exc_info: object) -> None:

@@ -119,12 +119,12 @@ def _work(ctx: click.Context, options: WorkOptions, log: DatedFile | None) -> in
             log.attach(debug=ctx.find_root().params["debug"])
         app.settings = msgspec.structs.replace(app.settings, **options.settings())
         worker, queues = _worker(app, options)
-        was_told = _serve(app, worker, queues, options)
+        signals = _serve(app, worker, queues, options)
         died = progress.died(worker.tally)
-    if not (was_told or options.is_bounded):
+    if not (signals.told or options.is_bounded):
         if log:
             log.let_go()
-        processes.start_over()
+        processes.start_over(unless=lambda: signals.told)
     return JOBS_DIED if died and options.is_bounded else 0
 
 
@@ -159,8 +159,8 @@ class _Scales:
             self._worker.stop()
 
 
-def _serve(app: Tenure, worker: Worker, queues: str, options: WorkOptions) -> bool:
-    """Run the worker to its end, and tell about it; returns whether it was told to end."""
+def _serve(app: Tenure, worker: Worker, queues: str, options: WorkOptions) -> Signals:
+    """Run the worker to its end, and tell about it; returns what knows whether it was told to end."""
     notifier = Notifier(os.environ)
     with ExitStack() as stack:
         grace = app.settings.stop_grace
@@ -171,4 +171,4 @@ def _serve(app: Tenure, worker: Worker, queues: str, options: WorkOptions) -> bo
             shown = stack.enter_context(progress.Progress(app, worker.tally, sys.stdout))
             shown.start(queues, os.getpid())
         worker.run()
-    return signals.told
+    return signals

@@ -10,7 +10,7 @@ from contextlib import suppress
 from tenure.worker.notices import Notices
 from tenure.worker.pauses import Pauses
 
-A_WHILE = 10.0  # a worker that lived this long did not die of its start: the next one is started soon
+A_WHILE = 10.0  # a worker that worked this long did not die of its start: the next one is started soon
 _TO_SETTLE = 5.0  # what a worker may take beyond its stop grace; one that takes longer is stuck
 _FIRST_PAUSE = 0.25
 _LONGEST_PAUSE = 30.0
@@ -25,22 +25,26 @@ class Member:
         self._process = process
         self.notices = notices
         self.pid = process.pid
-        self.started = self.moved = time.monotonic()
+        self.ready_at: float | None = None
+        self.moved = 0.0
         self.kill_at = math.inf
         self._grace = 30.0
-        self.ready = False
         self.leaving = False
         self.status = ""
+
+    @property
+    def ready(self) -> bool:
+        return self.ready_at is not None
 
     def listen(self) -> None:
         now = time.monotonic()
         for notice in self.notices.heard():
             self.status = notice.get("STATUS", self.status)
             if "READY" in notice or "WATCHDOG" in notice:
-                self.ready, self.moved = True, now
+                self.ready_at, self.moved = self.ready_at or now, now
                 self._grace = float(notice.get("X_STOP_GRACE", self._grace))
             if "RELOADING" in notice:  # it starts over in the same process, and may fail to
-                self.ready, self.started = False, now
+                self.ready_at = None
 
     def send(self, number: int) -> None:
         self._process.send_signal(number)
@@ -90,7 +94,7 @@ class Seat:
 
     def postpone(self, dead: Member, now: float) -> float:
         """Let the next worker wait, the longer the more often one died young; returns the seconds."""
-        if now - dead.started >= A_WHILE:
+        if dead.ready_at is not None and now - dead.ready_at >= A_WHILE:
             self._pauses.reset()
         self.failed_starts = 0 if dead.ready else self.failed_starts + 1
         pause = self._pauses.longer()

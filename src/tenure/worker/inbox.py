@@ -12,6 +12,7 @@ from tenure.worker import prefetch
 
 T = TypeVar("T")
 _SMOOTHING = 0.1
+_LOOK = 0.25  # a signal that comes in the moment before the wait begins is heard after it
 _OPENED = 32  # at a time: few enough that a stop finds most of them unopened
 
 Admit = Callable[[Sequence[Lease]], Sequence[Attempt]]
@@ -53,7 +54,7 @@ class Inbox:
                     return None
                 self._on_idle()
                 with self._arrived:
-                    self._arrived.wait_for(lambda: self._leases or self._attempts or self._closed)
+                    self._arrived.wait_for(lambda: self._leases or self._attempts or self._closed, _LOOK)
             else:
                 self._running += 1
                 self._last_start = time.monotonic()

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
@@ -31,19 +31,18 @@ class Pipes:
     """The two ends a child is given: orders come in, reports go out; a copy made by fork has neither."""
 
     def __init__(self, orders: int, reports: int) -> None:
-        self._orders = orders
+        self.orders = orders
         self._reports = reports
+        self._frames = Frames()
         self._writing = threading.Lock()  # a frame larger than the pipe's atomic size must not be cut by another
         for descriptor in (orders, reports):
             os.set_inheritable(descriptor, False)
-        os.register_at_fork(after_in_child=self._close)
+        os.register_at_fork(after_in_child=self.close)
 
-    def orders(self) -> Iterator[list[Order]]:
-        """Batches of orders until the parent closes its end, which is how it says that the child may go."""
-        frames = Frames()
-        while data := os.read(self._orders, 1 << 16):
-            for each in frames.feed(data):
-                yield decode_orders(each)
+    def read(self) -> list[Order] | None:
+        """The next orders; None once the parent has closed its end, which is how it says that the child may go."""
+        data = os.read(self.orders, 1 << 16)
+        return [order for each in self._frames.feed(data) for order in decode_orders(each)] if data else None
 
     def hello(self) -> None:
         """Tell the parent that the app is loaded."""
@@ -54,9 +53,9 @@ class Pipes:
         with self._writing:
             _write_all(self._reports, data)
 
-    def _close(self) -> None:
+    def close(self) -> None:
         """The parent learns of the child's end by the end of these pipes: no copy may hold them open."""
-        for descriptor in (self._orders, self._reports):
+        for descriptor in (self.orders, self._reports):
             with suppress(OSError):
                 os.close(descriptor)
 
@@ -97,8 +96,8 @@ def run_in_turn(pipes: Pipes, marks: Marks, resolve: Resolve, clock: Clock) -> N
     desk = Desk(pipes, marks, resolve, clock)
     with Performer(clock) as performer:
         tidiness = Tidiness()
-        for batch in pipes.orders():
-            for order in batch:
+        while (orders := pipes.read()) is not None:
+            for order in orders:
                 attempt = desk.begin(0, order)
                 if attempt is None:
                     continue
@@ -106,7 +105,8 @@ def run_in_turn(pipes: Pipes, marks: Marks, resolve: Resolve, clock: Clock) -> N
                 is_tidy = tidiness.restore()
                 desk.report(0, order, outcome)
                 if not is_tidy or (outcome.failure is not None and outcome.failure.type == "MemoryError"):
-                    return  # what is left here is anybody's guess: the next job gets a fresh process
+                    pipes.close()  # what is left here is anybody's guess: the next job gets a fresh process
+                    return
 
 
 def end_process(error: BaseException) -> NoReturn:

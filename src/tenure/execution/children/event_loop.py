@@ -2,9 +2,8 @@
 
 import asyncio
 import os
-import threading
 import time
-from collections.abc import Iterator
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -36,57 +35,58 @@ def run_on_loop(pipes: Pipes, marks: Marks, resolve: Resolve, clock: Clock) -> N
     capture = Capture()
     performer = LoopPerformer(clock, capture, marks.slots)
     with capture.installed():
-        asyncio.run(_Loop(Desk(pipes, marks, resolve, clock), performer, marks).run(pipes))
+        asyncio.run(_Loop(pipes, Desk(pipes, marks, resolve, clock), performer, marks).run())
 
 
 class _Loop:
-    """Starts a task an order while slots are free; a thread reads the orders, as pipes may be read anywhere."""
+    """Starts a task an order while slots are free."""
 
-    def __init__(self, desk: Desk, performer: "LoopPerformer", marks: Marks) -> None:
+    def __init__(self, pipes: Pipes, desk: Desk, performer: "LoopPerformer", marks: Marks) -> None:
+        self._pipes = pipes
         self._desk = desk
         self._performer = performer
         self._marks = marks
         self._free = list(range(marks.slots))
-        self._freed = asyncio.Event()
+        self._waiting: deque[Order] = deque()
+        self._over = asyncio.Event()
         self._tickets: dict[asyncio.Task[None], int] = {}
 
-    async def run(self, pipes: Pipes) -> None:
+    async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        orders = asyncio.Queue[list[Order] | None]()
         Pulse(self._marks, LoopWatch(loop, self._marks, self._tickets).look)
-        threading.Thread(target=_read, args=(pipes, loop, orders), daemon=True).start()
-        while (batch := await orders.get()) is not None:
-            for order in batch:
-                task = loop.create_task(self._run(order, await self._slot()))
-                self._tickets[task] = order.ticket
-                task.add_done_callback(self._ended)
+        loop.add_reader(self._pipes.orders, self._read)
+        await self._over.wait()
 
-    async def _slot(self) -> int:
-        while not self._free:
-            self._freed.clear()
-            await self._freed.wait()
-        return self._free.pop()
+    def _read(self) -> None:
+        try:
+            orders = self._pipes.read()
+        except OSError as error:
+            end_process(error)
+        if orders is None:
+            asyncio.get_running_loop().remove_reader(self._pipes.orders)
+            self._over.set()
+        else:
+            self._waiting.extend(orders)
+            self._start()
+
+    def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._free and self._waiting:
+            order = self._waiting.popleft()
+            task = loop.create_task(self._run(order, self._free.pop()))
+            self._tickets[task] = order.ticket
+            task.add_done_callback(self._ended)
 
     async def _run(self, order: Order, slot: int) -> None:
         if attempt := self._desk.begin(slot, order):
             self._desk.report(slot, order, await self._performer.perform(attempt))
         self._free.append(slot)
-        self._freed.set()
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         del self._tickets[task]
         if not task.cancelled() and (error := task.exception()):
             end_process(error)
-
-
-def _read(pipes: Pipes, loop: asyncio.AbstractEventLoop, orders: "asyncio.Queue[list[Order] | None]") -> None:
-    for batch in _until_closed(pipes):
-        loop.call_soon_threadsafe(orders.put_nowait, batch)
-
-
-def _until_closed(pipes: Pipes) -> Iterator[list[Order] | None]:
-    yield from pipes.orders()
-    yield None
+        self._start()
 
 
 class LoopPerformer:

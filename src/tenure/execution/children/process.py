@@ -101,7 +101,8 @@ class Child:
         except BlockingIOError:
             return True
         except BrokenPipeError:
-            self._unsent.clear()  # it is dying, and will be heard to
+            self._unsent.clear()
+            self.silent = True  # it is dying, or has closed what it hears us with
         return False
 
     def heard(self) -> list[Report]:

@@ -17,7 +17,7 @@ Orders = queue.SimpleQueue[Order | None]
 
 def run_on_threads(pipes: Pipes, marks: Marks, resolve: Resolve, clock: Clock) -> None:
     """As many threads as the marks have slots; the main thread only reads orders."""
-    orders: Orders = queue.SimpleQueue()
+    waiting: Orders = queue.SimpleQueue()
     desk = Desk(pipes, marks, resolve, clock)
     capture, watchdog = Capture(), Watchdog()
     Pulse(marks)
@@ -25,7 +25,7 @@ def run_on_threads(pipes: Pipes, marks: Marks, resolve: Resolve, clock: Clock) -
     def work(slot: int) -> None:
         try:
             with Performer(clock, ThreadDeadline(watchdog), capture) as performer:
-                while (order := orders.get()) is not None:
+                while (order := waiting.get()) is not None:
                     if attempt := desk.begin(slot, order):
                         desk.report(slot, order, performer.perform(attempt))
         except BaseException as error:
@@ -35,6 +35,6 @@ def run_on_threads(pipes: Pipes, marks: Marks, resolve: Resolve, clock: Clock) -
     with capture.installed():
         for thread in threads:
             thread.start()
-        for batch in pipes.orders():
-            for order in batch:
-                orders.put(order)
+        while (orders := pipes.read()) is not None:
+            for order in orders:
+                waiting.put(order)
