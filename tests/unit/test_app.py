@@ -523,7 +523,7 @@ def test_conflicting_aliases_are_refused():
 
 
 def test_every_worker_has_a_name_of_its_own(app):
-    assert app.identity() != app.identity()
+    assert app.worker().name != app.worker().name
 
 
 def test_a_function_without_arguments_can_be_defined_without_a_payload():

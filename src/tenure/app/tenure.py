@@ -1,23 +1,21 @@
-"""Tenure: the composition root; settings in, wired objects out. Nothing else knows every layer."""
+"""Tenure: an application's jobs, and everything that is done with them."""
 
 import importlib
 import logging
 import os
 import pkgutil
-import secrets
-import socket
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 import msgspec
 
 from tenure import settings as setting
-from tenure.backends.contract import Backend, Embedded, InProcess, Lease, Message, Roster, Verdict, WorkerRecord
+from tenure.app.workshop import RunnerKind, Workshop
+from tenure.backends.contract import Backend, Embedded, InProcess, Lease, Message, Verdict
 from tenure.backends.opening import open_backend
 from tenure.backends.sync import SyncBackend
 from tenure.clock import Clock, SystemClock
@@ -34,29 +32,18 @@ from tenure.definition.retry import Backoff, RetryPolicy
 from tenure.errors import PartialPut, SettingsError, TenureError
 from tenure.events import Enqueued, Listener, Listeners
 from tenure.execution.attempt import Attempt, Performer
-from tenure.execution.children.process import Child
-from tenure.execution.runners.children import ChildrenRunner
-from tenure.execution.runners.contract import Runner
-from tenure.execution.runners.inline import InlineRunner
-from tenure.execution.runners.wear import Wear
 from tenure.metrics.memory import MemoryCollector, WorkerCounters
 from tenure.wire.envelope import Wire, due_at
 from tenure.wire.keyfile import load_or_create
 from tenure.wire.signing import Key, Ring, new_key, parse_key
-from tenure.worker.hooks import QueueHooks
-from tenure.worker.janitor import Janitor
 from tenure.worker.lane import Lane
 from tenure.worker.pipeline import Pipeline
-from tenure.worker.presence import Presence
-from tenure.worker.roles import Role
 from tenure.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
 
-RunnerKind = Literal["inline", "process", "threads", "event_loop"]
 P = ParamSpec("P")
 R = TypeVar("R")
-DAY = 86_400.0
 _DEVELOPMENT_SECRET = b"a secret that is none: for development"
 CHUNK = 1000  # messages per put: larger transactions gained nothing and hold the write lock longer
 
@@ -169,46 +156,9 @@ class Tenure:
         names = tuple(dict.fromkeys(self.queues.resolve(queue) for queue in queues or self.settings.queues))
         lane = Lane(queues=names, weights=weights or {}, lease_seconds=self.settings.lease, burst=burst, most=most)
         channel = self.channel()
-        name, started = self.identity(), self.clock.now()
-
-        def describe() -> WorkerRecord:
-            return WorkerRecord(
-                id=name,
-                host=socket.gethostname(),
-                pid=os.getpid(),
-                queues=names,
-                runner=runner,
-                concurrency=concurrency,
-                started_at=started,
-                seen_at=self.clock.now(),
-                jobs=worker.jobs(),
-                counts={status.value: count for status, count in worker.tally.items()},
-            )
-
-        worker = Worker(
-            channel.backend,
-            lane,
-            self._pipeline(channel.wire),
-            self._runner(runner, concurrency, location),
-            self.listeners,
-            name,
-            self._companions(channel.backend, names, name, describe),
-        )
-        return worker
-
-    def _companions(
-        self, backend: Backend, queues: tuple[str, ...], worker: str, describe: Callable[[], WorkerRecord]
-    ) -> list[Role]:
-        kept = {state: days * DAY for state, days in msgspec.structs.asdict(self.settings.retention).items()}
-        hooks = QueueHooks(self.queues.classes(queues), worker, self.settings.refresh_interval)
-        companions: list[Role] = [Janitor(backend, self.clock, kept), hooks]
-        if isinstance(backend, Roster):
-            companions.append(Presence(backend, describe))
-        return companions
-
-    def identity(self) -> str:
-        """A name for a worker in this process, never used twice."""
-        return f"{socket.gethostname()[:40]}:{os.getpid()}:{secrets.token_hex(4)}"
+        pipeline = self._pipeline(channel.wire)
+        workshop = Workshop(self.settings, self.clock, self.listeners, self.queues, channel.backend, pipeline)
+        return workshop.worker(lane, runner, concurrency, location)
 
     def listen(self, listener: Listener) -> None:
         """Have every event told to this callable."""
@@ -274,20 +224,6 @@ class Tenure:
                 "and put it into TENURE_KEYS (or TENURE_KEYS_FILE) of every producer and worker"
             )
         return Ring(keys, verify=self.settings.verify)
-
-    def _runner(self, kind: RunnerKind, concurrency: int, location: str | None) -> Runner:
-        if kind == "inline":
-            if concurrency > 1:
-                raise SettingsError("the inline runner runs one job at a time; choose another runner for concurrency")
-            return InlineRunner(self.clock)
-        if location is None:
-            raise SettingsError(
-                f'the {kind!r} runner needs to know where its children find the app: location="module:app"'
-            )
-        size, slots = (concurrency, 1) if kind == "process" else (1, concurrency)
-        command = [sys.executable, "-m", "tenure.cli.child", location, kind, str(os.getpid()), str(slots)]
-        wear = Wear(self.settings.recycle_after, self.settings.max_memory)
-        return ChildrenRunner(lambda: Child(command, os.environ, slots), size, slots, self.clock, wear)
 
     def _pipeline(self, wire: Wire) -> Pipeline:
         return Pipeline(
