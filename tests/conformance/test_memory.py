@@ -8,8 +8,8 @@ from tenure.testing.conformance import BackendConformance
 
 
 class TestMemory(BackendConformance):
-    capabilities = frozenset({"Inspectable", "DeadLetters", "Maintained"})
-    expected_skips = 4  # those with a second process
+    capabilities = frozenset({"Inspectable", "DeadLetters", "Maintained", "Steerable"})
+    expected_skips = 5  # those with a second process
 
     @pytest.fixture
     def clock(self):

@@ -11,10 +11,13 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from msgspec import Struct
 
 from tenure.definition.failure import Failure
+from tenure.definition.progress import Progress
 
 Terminal = Literal["done", "cancelled", "expired"]
 Charge = Literal["attempt", "crash", "suspect"]
+Fate = Literal["cancelled", "asked", "too_late", "unknown"]
 STATES = ("ready", "delayed", "parked", "leased", "done", "dead", "cancelled", "expired")
+ON_REQUEST = "cancelled on request"  # the reason kept with a job that somebody cancelled
 
 
 class Message(Struct, frozen=True, kw_only=True, gc=False):
@@ -149,6 +152,8 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     output: str | None = None
     failures: tuple[Failure, ...] = ()
     body: bytes | None = None
+    progress: Progress | None = None
+    cancel_asked: bool = False
 
 
 @runtime_checkable
@@ -178,6 +183,29 @@ class DeadLetters(Protocol):
 
     def discard(self, ids: Sequence[str]) -> list[str]:
         """Delete dead letters for good; returns the ids that were dead."""
+        ...
+
+
+@runtime_checkable
+class Steerable(Protocol):
+    """Backends whose jobs can be cancelled from outside, and tell how far they are.
+
+    A request to cancel a leased job is kept with its lease: an ack or an abandon ends the job as it says,
+    and when the job would wait again instead, after a nack or a reap, it ends `cancelled` in that same step.
+    Charges and failures are kept as ever. Progress is of the lease, and goes with it.
+    """
+
+    def cancel(self, ids: Sequence[str]) -> dict[str, Fate]:
+        """What becomes of each: a waiting job has ended, `cancelled` for the reason ON_REQUEST, and is never leased;
+        a leased one is `asked`; one that has ended is `too_late`, whatever its end."""
+        ...
+
+    def asked_to_stop(self, leases: Sequence[Lease]) -> list[Lease]:
+        """Those of these leases, if still held, whose job was asked; looked at every second, so next to free."""
+        ...
+
+    def note_progress(self, items: Sequence[tuple[Lease, Progress]]) -> None:
+        """Keep how far these are; what is not held any more is left alone."""
         ...
 
 

@@ -10,14 +10,16 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import SplitResult
 
 from tenure.backends.contract import (
+    ON_REQUEST,
     STATES,
     Abandon,
     Ack,
     Charge,
+    Fate,
     JobRecord,
     Lease,
     Message,
@@ -28,6 +30,7 @@ from tenure.backends.contract import (
 from tenure.backends.opening import options
 from tenure.clock import MICROSECOND, Clock, SystemClock
 from tenure.definition.failure import Failure
+from tenure.definition.progress import Progress
 
 MAX_FAILURES = 25
 V = TypeVar("V", Ack, Nack, Abandon)
@@ -46,13 +49,15 @@ class _Entry:
         self.attempts = self.crashes = self.fence = 0
         self.suspect = False
         self.expires = 0
+        self.progress: Progress | None = None
         self.ended: Ack | Abandon | None = None
+        self.reason: str | None = None
         self.finished: int | None = None
         self.failures: list[Failure] = []
 
 
 class MemoryBackend:
-    """Every verb of the contract, inspection and dead letters, on dictionaries and heaps."""
+    """Every verb of the contract and every optional protocol, on dictionaries and heaps."""
 
     in_process: Literal[True] = True
 
@@ -64,6 +69,7 @@ class MemoryBackend:
         self._ready: dict[str, list[tuple[tuple[int, int], str]]] = defaultdict(list)
         self._delayed: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         self._leased: dict[str, set[str]] = defaultdict(set)
+        self._asked: set[str] = set()
         self._workers: dict[str, tuple[int, WorkerRecord]] = {}
         self._sequence = 0
 
@@ -128,8 +134,7 @@ class MemoryBackend:
                 reaped.append(Reaped(entry.message.id, entry.message.queue, entry.suspect))
                 entry.crashes += entry.suspect
                 entry.suspect = True
-                self._unlease(entry)
-                self._wait_until(entry, 0, now)
+                self._go_back(entry, 0, now)
             self._changed.notify_all()
             return reaped
 
@@ -147,7 +152,7 @@ class MemoryBackend:
     def find(self, id: str) -> JobRecord | None:
         with self._changed:
             entry = self._entries.get(id)
-            return None if entry is None else _record(entry, self._owner)
+            return None if entry is None else _record(entry, self._owner, id in self._asked)
 
     def waiting(self) -> list[JobRecord]:
         """Ready and delayed jobs, by queue and then in the order they would run once due; for tests."""
@@ -174,7 +179,7 @@ class MemoryBackend:
                 entry.place = (-entry.message.priority, self._sequence)
                 entry.due = now
                 entry.attempts = entry.crashes = 0
-                entry.suspect, entry.ended, entry.finished = False, None, None
+                entry.suspect, entry.ended, entry.reason, entry.finished = False, None, None, None
                 self._wait_until(entry, 0, now)
             self._changed.notify_all()
             return [entry.message.id for entry in entries]
@@ -185,6 +190,21 @@ class MemoryBackend:
             for id in gone:
                 del self._entries[id]
             return gone
+
+    def cancel(self, ids: Sequence[str]) -> dict[str, Fate]:
+        with self._changed:
+            return {id: self._cancel(self._entries.get(id)) for id in dict.fromkeys(ids)}
+
+    def asked_to_stop(self, leases: Sequence[Lease]) -> list[Lease]:
+        with self._changed:
+            return [lease for lease in leases if lease.id in self._asked and self._held(lease)] if self._asked else []
+
+    def note_progress(self, items: Sequence[tuple[Lease, Progress]]) -> None:
+        with self._changed:
+            for lease, progress in items:
+                entry = self._held(lease)
+                if entry is not None:
+                    entry.progress = progress
 
     def trim(self, state: str, before: int, limit: int) -> int:
         with self._changed:
@@ -273,7 +293,6 @@ class MemoryBackend:
                 if entry is None:
                     lost.append(verdict.lease)
                 else:
-                    self._unlease(entry)
                     apply(entry, verdict)
             self._changed.notify_all()
             return lost
@@ -284,15 +303,45 @@ class MemoryBackend:
             return None
         return entry
 
-    def _unlease(self, entry: _Entry) -> None:
-        self._leased[entry.message.queue].discard(entry.message.id)
+    def _cancel(self, entry: _Entry | None) -> Fate:
+        if entry is None:
+            return "unknown"
+        if entry.state == "leased":
+            self._asked.add(entry.message.id)
+            return "asked"
+        if entry.state not in ("ready", "delayed"):
+            return "too_late"
+        _remove(entry.message.id, self._ready[entry.message.queue])
+        _remove(entry.message.id, self._delayed[entry.message.queue])
+        self._stop(entry)
+        return "cancelled"
+
+    def _stop(self, entry: _Entry) -> None:
+        entry.state, entry.reason, entry.finished = "cancelled", ON_REQUEST, self._clock.now()
+
+    def _unlease(self, entry: _Entry) -> bool:
+        """It is held no longer; whether somebody wanted it cancelled."""
+        id = entry.message.id
+        asked = id in self._asked
+        self._asked.discard(id)
+        self._leased[entry.message.queue].discard(id)
+        entry.progress = None
+        return asked
+
+    def _go_back(self, entry: _Entry, due: int, now: int) -> None:
+        """From a lease to its place, unless somebody wanted it cancelled."""
+        if self._unlease(entry):
+            self._stop(entry)
+        else:
+            self._wait_until(entry, due, now)
 
     def _dead(self, ids: Iterable[str]) -> list[_Entry]:
         found = [self._entries[id] for id in dict.fromkeys(ids) if id in self._entries]
         return [entry for entry in found if entry.state == "dead"]
 
     def _end(self, entry: _Entry, verdict: Ack | Abandon) -> None:
-        entry.ended, entry.finished = verdict, self._clock.now()
+        self._unlease(entry)
+        entry.ended, entry.reason, entry.finished = verdict, verdict.reason, self._clock.now()
         if isinstance(verdict, Abandon):
             _charge(entry, verdict.charge, verdict.failure)
             entry.state = "dead"
@@ -303,7 +352,12 @@ class MemoryBackend:
         now = self._clock.now()
         _charge(entry, verdict.charge, verdict.failure)
         entry.suspect = verdict.charge == "suspect"
-        self._wait_until(entry, now + round(verdict.delay * MICROSECOND), now)
+        self._go_back(entry, now + round(verdict.delay * MICROSECOND), now)
+
+
+def _remove(id: str, heap: list[Any]) -> None:
+    heap[:] = [item for item in heap if item[-1] != id]
+    heapq.heapify(heap)
 
 
 def _charge(entry: _Entry, charge: Charge | None, failure: Failure | None) -> None:
@@ -313,7 +367,7 @@ def _charge(entry: _Entry, charge: Charge | None, failure: Failure | None) -> No
         entry.failures = [*entry.failures, failure][-MAX_FAILURES:]
 
 
-def _record(entry: _Entry, owner: str) -> JobRecord:
+def _record(entry: _Entry, owner: str, cancel_asked: bool = False) -> JobRecord:
     leased, ended = entry.state == "leased", entry.ended
     return JobRecord(
         id=entry.message.id,
@@ -331,10 +385,12 @@ def _record(entry: _Entry, owner: str) -> JobRecord:
         owner=owner if leased or ended else None,
         lease_until=entry.expires if leased else None,
         seconds=ended.seconds if isinstance(ended, Ack) else None,
-        reason=ended.reason if ended else None,
+        reason=entry.reason,
         output=ended.output if isinstance(ended, Ack) else None,
         failures=tuple(entry.failures),
         body=entry.message.body if entry.state not in ("done", "cancelled", "expired") else None,
+        progress=entry.progress,
+        cancel_asked=cancel_asked,
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tenure.backends.contract import (
     STATES,
@@ -18,9 +18,11 @@ from tenure.backends.contract import (
     Lease,
     Message,
     Nack,
+    Steerable,
     Terminal,
 )
 from tenure.clock import MICROSECOND, Clock
+from tenure.definition.progress import Progress
 from tenure.testing.clock import FakeClock
 from tenure.testing.model import Model
 
@@ -35,6 +37,9 @@ some = st.lists(st.integers(0, 10**6), min_size=1, max_size=5)
 
 class ModelledBackend(Backend, Inspectable, DeadLetters, Protocol):
     """What the machine needs of a backend."""
+
+
+steerable = precondition(lambda machine: isinstance(machine.backend, Steerable))
 
 
 class ComparingMachine(RuleBasedStateMachine):
@@ -116,6 +121,27 @@ class ComparingMachine(RuleBasedStateMachine):
         ids = self._pick(self.ids, picks)
         assert set(self.backend.discard(ids)) == self.model.discard(ids)
 
+    @steerable
+    @rule(picks=some)
+    def cancel(self, picks: list[int]) -> None:
+        ids = list(dict.fromkeys(self._pick(self.ids, picks)))
+        assert isinstance(self.backend, Steerable)
+        assert self.backend.cancel(ids) == self.model.cancel(ids)
+
+    @steerable
+    @rule(picks=some, done=st.integers(0, 9))
+    def note_progress(self, picks: list[int], done: int) -> None:
+        items = [(lease, Progress(float(done), 9.0)) for lease in self._certain(picks)]
+        assert isinstance(self.backend, Steerable)
+        self.backend.note_progress(items)
+        self.model.note_progress(items)
+
+    @steerable
+    @invariant()
+    def every_lease_hears_what_it_was_asked(self) -> None:
+        assert isinstance(self.backend, Steerable)
+        assert self.backend.asked_to_stop(self.leases) == self.model.asked_to_stop(self.leases)
+
     @rule(seconds=st.sampled_from([0.001, 0.6, 3.0, 30.0]))
     def advance(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -134,6 +160,7 @@ class ComparingMachine(RuleBasedStateMachine):
             else:
                 assert _joined(record.state) == job.state
                 assert (record.attempts, record.crashes, record.fence) == (job.attempts, job.crashes, job.fence)
+                assert (record.cancel_asked, record.progress) == (job.asked, job.progress)
 
     def _message(self, queue: str, priority: int, delay: float) -> Message:
         id = f"job-{len(self.ids):06d}"

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tenure.backends.contract import Abandon, Ack, Lease, Message, Verdict
+from tenure.backends.contract import Abandon, Ack, Fate, Lease, Message, Verdict
 from tenure.clock import MICROSECOND, Clock
+from tenure.definition.progress import Progress
 
 if TYPE_CHECKING:
     from hypothesis.stateful import RuleBasedStateMachine
@@ -31,6 +32,8 @@ class Known:
     fence: int = 0
     suspect: bool = False
     expires: int = 0
+    asked: bool = False
+    progress: Progress | None = None
 
 
 @dataclass
@@ -68,6 +71,8 @@ class Model:
                 lost.append(verdict.lease)
                 continue
             job = self.jobs[verdict.lease.id]
+            asked = job.asked
+            job.asked, job.progress = False, None
             if isinstance(verdict, Ack):
                 job.state = verdict.state
                 continue
@@ -76,7 +81,7 @@ class Model:
             if isinstance(verdict, Abandon):
                 job.state = "dead"
             else:
-                job.state, job.suspect = "waiting", verdict.charge == "suspect"
+                job.state, job.suspect = "cancelled" if asked else "waiting", verdict.charge == "suspect"
                 job.due = now + round(verdict.delay * MICROSECOND)
         return lost
 
@@ -95,8 +100,31 @@ class Model:
             if job.message.queue in queues and job.state == "leased" and job.expires <= now:
                 reaped.add((job.message.id, job.suspect))
                 job.crashes += job.suspect
-                job.state, job.suspect, job.due = "waiting", True, now
+                job.state, job.suspect, job.due = "cancelled" if job.asked else "waiting", True, now
+                job.asked, job.progress = False, None
         return reaped
+
+    def cancel(self, ids: Iterable[str]) -> dict[str, Fate]:
+        fates: dict[str, Fate] = {}
+        for id in ids:
+            job = self.jobs.get(id)
+            if job is None:
+                fates[id] = "unknown"
+            elif job.state == "leased":
+                job.asked, fates[id] = True, "asked"
+            elif job.state == "waiting":
+                job.state, fates[id] = "cancelled", "cancelled"
+            else:
+                fates[id] = "too_late"
+        return fates
+
+    def asked_to_stop(self, leases: Iterable[Lease]) -> list[Lease]:
+        return [lease for lease in leases if self.holds(lease) and self.jobs[lease.id].asked]
+
+    def note_progress(self, items: Iterable[tuple[Lease, Progress]]) -> None:
+        for lease, progress in items:
+            if self.holds(lease):
+                self.jobs[lease.id].progress = progress
 
     def replay(self, ids: Iterable[str], now: int) -> set[str]:
         dead = self.dead_among(ids)

@@ -18,6 +18,7 @@ from tenure.backends.sql.records import SqlRecords
 from tenure.backends.sql.sqlite import statements as sql
 from tenure.backends.sql.sqlite.database import Database
 from tenure.backends.sql.sqlite.wakeup import open_wakeup
+from tenure.backends.sql.steering import SqlSteering
 from tenure.clock import MICROSECOND, Clock
 
 Plan = list[tuple[str, dict[str, Any]]]
@@ -26,6 +27,7 @@ KEPT_FAILURES = 25
 _REAP_BATCH = 500
 _PROMOTE_BATCH = 1000  # a flood that falls due at one instant is promoted over several claims, none of them long
 _LOOKS_AFTER_WRITE = 30
+_NONE = "[]"
 
 
 class _Row(Struct, array_like=True, gc=False):
@@ -68,7 +70,7 @@ def _text(value: Any) -> str:
 
 
 class SqlBackend:
-    """The hot verbs, and by delegation what `records` and `migrations` can do on the same database."""
+    """The hot verbs, and by delegation what `records`, `steering` and `migrations` can do on the same database."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -82,6 +84,12 @@ class SqlBackend:
         self.dead, self.replay, self.discard = records.dead, records.replay, records.discard
         self.greet, self.part, self.workers = records.greet, records.part, records.workers
         self.trim = records.trim
+        self._steering = steering = SqlSteering(database, clock, self._owner)
+        self.cancel, self.asked_to_stop, self.note_progress = (
+            steering.cancel,
+            steering.asked_to_stop,
+            steering.note_progress,
+        )
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         now = self._clock.now()
@@ -142,7 +150,7 @@ class SqlBackend:
 
     def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
         with self._database.write() as tx:
-            held = self._held(tx, self._asked(leases))
+            held, _ = self._held(tx, self._named(leases))
             keys = _text([lease.token for lease in leases if (lease.id, lease.fence) in held])
             tx.execute(sql.RENEW, {"keys": keys, "expires": self._clock.now() + round(seconds * MICROSECOND)})
         return [lease for lease in leases if (lease.id, lease.fence) not in held]
@@ -249,36 +257,45 @@ class SqlBackend:
         return leases
 
     def _settle(self, verdicts: Sequence[V], plan: Callable[[Sequence[V]], Plan]) -> list[Lease]:
-        """Apply verdicts whose lease is still held, and name the other leases.
+        """Apply verdicts whose lease is still held, and name the other leases; what somebody cancelled ends.
 
         The statements are made up before the database is taken: nearly always every lease is held.
         """
         steps = plan(verdicts)
         leases = [verdict.lease for verdict in verdicts]
-        asked = self._asked(leases)
+        named = self._named(leases)
         with self._database.write() as tx:
-            mine, lost = _split(verdicts, self._held(tx, asked))
+            held, asked = self._held(tx, named)
+            mine, lost = _split(verdicts, held)
             for statement, parameters in steps if not lost else plan(mine) if mine else ():
                 tx.execute(statement, parameters)
+            if asked != _NONE:
+                self._steering.end(tx, asked)
         return lost
 
-    def _asked(self, leases: Sequence[Lease]) -> dict[str, str]:
+    def _named(self, leases: Sequence[Lease]) -> dict[str, str]:
         return {"keys": _text([lease.token for lease in leases if lease.owner == self._owner]), "owner": self._owner}
 
-    def _held(self, tx: Any, asked: dict[str, str]) -> set[tuple[str, int]]:
-        """Id and fence of the leases that are ours; ids, because a key may be used again once its job has ended."""
-        (found,) = tx.execute(sql.HELD, asked).fetchone()
-        return set(_pairs(found))
+    def _held(self, tx: Any, named: dict[str, str]) -> tuple[set[tuple[str, int]], str]:
+        """Id and fence of the leases that are ours, and the keys of those that were asked to stop.
+
+        Ids, because a key may be used again once its job has ended.
+        """
+        found, asked = tx.execute(sql.HELD, named).fetchone()
+        return set(_pairs(found)), asked
 
     def _reap(self, queue: str) -> list[Reaped]:
         moment = {"queue": queue, "now": self._clock.now(), "limit": _REAP_BATCH}
-        if self._database.read(sql.EXPIRED, {**moment, "limit": 1})[0][0] == "[]":
+        if self._database.read(sql.EXPIRED, {**moment, "limit": 1})[0][0] == _NONE:
             return []
         with self._database.write() as tx:
-            expired = _expired(tx.execute(sql.EXPIRED, moment).fetchone()[0])
+            found, asked = tx.execute(sql.EXPIRED, moment).fetchone()
+            expired = _expired(found)
             keys = {"keys": _text([row.key for row in expired])}
             tx.execute(sql.RETURN_EXPIRED, keys)
             tx.execute(sql.DROP_LEASES, keys)
+            if asked != _NONE:
+                self._steering.end(tx, asked)
         return [Reaped(row.id, queue, row.suspect) for row in expired]
 
 

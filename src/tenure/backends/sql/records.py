@@ -10,6 +10,7 @@ from tenure.backends.sql.sqlite import statements as sql
 from tenure.backends.sql.sqlite.database import Database
 from tenure.clock import MICROSECOND, Clock
 from tenure.definition.failure import Failure
+from tenure.definition.progress import Progress
 
 
 class SqlRecords:
@@ -111,6 +112,7 @@ def _live(row: tuple[Any, ...], failures: tuple[Failure, ...]) -> JobRecord:
     elif leased[0] is not None:
         state, counters = "leased", leased[1:4]
     attempts, crashes, fence = counters
+    owner, expires, asked, done, total = leased[4:]
     return JobRecord(
         id=id,
         queue=queue,
@@ -123,10 +125,12 @@ def _live(row: tuple[Any, ...], failures: tuple[Failure, ...]) -> JobRecord:
         fence=fence,
         enqueued_at=enqueued,
         due_at=due,
-        owner=leased[4],
-        lease_until=leased[5],
+        owner=owner,
+        lease_until=expires,
         failures=failures,
         body=body,
+        progress=None if done is None else Progress(done, total),
+        cancel_asked=bool(asked),
     )
 
 

@@ -16,6 +16,7 @@ from tenure.testing.conformance.capabilities import PROTOCOLS, skip_unless_able,
 pytest.register_assert_rewrite(
     *(f"{__name__}.{module}" for module in ("putting", "leasing", "settling", "keeping", "dead_letters", "records")),
     f"{__name__}.sharing",
+    f"{__name__}.steering",
 )
 
 from tenure.testing.conformance.dead_letters import DeadLettering  # noqa: E402
@@ -26,14 +27,15 @@ from tenure.testing.conformance.putting import Putting  # noqa: E402
 from tenure.testing.conformance.records import Recording  # noqa: E402
 from tenure.testing.conformance.settling import Settling  # noqa: E402
 from tenure.testing.conformance.sharing import Sharing  # noqa: E402
+from tenure.testing.conformance.steering import Steering  # noqa: E402
 
 __all__ = ["AdvancingClock", "BackendConformance"]
 
 
-class BackendConformance(Putting, Leasing, Settling, Keeping, DeadLettering, Recording, Sharing):
+class BackendConformance(Putting, Leasing, Settling, Keeping, DeadLettering, Recording, Sharing, Steering):
     """Each test is one promise; a test that needs a capability the backend lacks is skipped by that name.
 
-    Capabilities are the optional protocols (`Inspectable`, `DeadLetters`, `Maintained`) and `Shared`:
+    Capabilities are the optional protocols (`Inspectable`, `DeadLetters`, `Maintained`, `Steerable`) and `Shared`:
     other processes can open the backend at the fixture `url`.
     """
 

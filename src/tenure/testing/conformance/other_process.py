@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from tenure.backends.contract import Ack, Backend
+from tenure.backends.contract import Ack, Backend, Steerable
 from tenure.backends.opening import open_backend
 from tenure.clock import SystemClock
 from tenure.testing.conformance.messages import LEASE, make, numbers
@@ -27,12 +27,16 @@ def put(backend: Backend, queue: str, number: str) -> None:
     backend.put([make(int(number), queue=queue)])
 
 
+def cancel(backend: Steerable, *ids: str) -> None:
+    backend.cancel(ids)
+
+
 def say(*lines: str) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
 
 
-VERBS: dict[str, Callable[..., None]] = {"drain": drain, "hold": hold, "put": put}
+VERBS: dict[str, Callable[..., None]] = {"drain": drain, "hold": hold, "put": put, "cancel": cancel}
 
 
 def main(verb: str, url: str, *arguments: str) -> None:

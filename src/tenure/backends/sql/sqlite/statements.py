@@ -45,13 +45,13 @@ FROM (
 """
 GRANT = """
 INSERT INTO tenure_lease
-SELECT key, queue, rank, attempts, crashes, fence + 1, suspect, :owner, :expires
+SELECT key, queue, rank, attempts, crashes, fence + 1, suspect, :owner, :expires, 0, NULL, NULL
 FROM tenure_ready WHERE queue = :queue AND (rank, key) <= (:rank, :key)
 """
 GRANTED = "DELETE FROM tenure_ready WHERE queue = :queue AND (rank, key) <= (:rank, :key)"
 
 HELD = """
-SELECT json_group_array(json_array(j.id, l.fence))
+SELECT json_group_array(json_array(j.id, l.fence)), json_group_array(l.key) FILTER (WHERE l.asked)
 FROM json_each(:keys) AS e JOIN tenure_lease AS l ON l.key = e.value JOIN tenure_job AS j ON j.key = l.key
 WHERE l.owner = :owner
 """
@@ -95,8 +95,8 @@ DROP_JOBS = "DELETE FROM tenure_job WHERE key IN (SELECT value FROM json_each(:k
 RENEW = "UPDATE tenure_lease SET expires = :expires WHERE key IN (SELECT value FROM json_each(:keys))"
 
 EXPIRED = """
-SELECT json_group_array(json_array(key, id, suspect)) FROM (
-    SELECT l.key, j.id, l.suspect FROM tenure_lease AS l JOIN tenure_job AS j ON j.key = l.key
+SELECT json_group_array(json_array(key, id, suspect)), json_group_array(key) FILTER (WHERE asked) FROM (
+    SELECT l.key, j.id, l.suspect, l.asked FROM tenure_lease AS l JOIN tenure_job AS j ON j.key = l.key
     WHERE l.queue = :queue AND l.expires <= :now ORDER BY l.expires LIMIT :limit
 )
 """
@@ -104,6 +104,42 @@ RETURN_EXPIRED = """
 INSERT INTO tenure_ready
 SELECT queue, rank, key, attempts, crashes + suspect, fence, 1
 FROM tenure_lease WHERE key IN (SELECT value FROM json_each(:keys))
+"""
+
+CANCELLABLE = """
+SELECT j.id, j.key, l.key IS NOT NULL
+FROM json_each(:ids) AS e JOIN tenure_job AS j ON j.id = e.value LEFT JOIN tenure_lease AS l ON l.key = j.key
+"""
+ENDED_IDS = """
+SELECT id FROM tenure_history WHERE id IN (SELECT value FROM json_each(:ids))
+UNION ALL SELECT id FROM tenure_dead WHERE id IN (SELECT value FROM json_each(:ids))
+"""
+_CANCEL = """
+INSERT OR REPLACE INTO tenure_history
+SELECT j.id, j.queue, j.rank, j.handler, j.name, 'cancelled', w.attempts, w.crashes, w.fence,
+       j.enqueued, j.due, :now, NULL, NULL, :reason, NULL
+FROM json_each(:keys) AS e JOIN tenure_job AS j ON j.key = e.value
+"""
+CANCEL_READY = f"{_CANCEL} JOIN tenure_ready AS w ON w.queue = j.queue AND w.rank = j.rank AND w.key = j.key"
+CANCEL_DELAYED = f"{_CANCEL} JOIN tenure_delayed AS w ON w.key = j.key"
+DROP_READY = """
+DELETE FROM tenure_ready WHERE (queue, rank, key) IN (
+    SELECT j.queue, j.rank, j.key FROM json_each(:keys) AS e JOIN tenure_job AS j ON j.key = e.value
+)
+"""
+DROP_DELAYED = "DELETE FROM tenure_delayed WHERE key IN (SELECT value FROM json_each(:keys))"
+DROP_UNLEASED = """
+DELETE FROM tenure_job WHERE key IN (SELECT value FROM json_each(:keys))
+    AND NOT EXISTS (SELECT 1 FROM tenure_lease AS l WHERE l.key = tenure_job.key)
+"""
+ASK = "UPDATE tenure_lease SET asked = 1 WHERE key IN (SELECT value FROM json_each(:keys))"
+ASKED = """
+SELECT j.id, l.fence FROM tenure_lease AS l JOIN tenure_job AS j ON j.key = l.key WHERE l.owner = :owner AND l.asked
+"""
+NOTE_PROGRESS = """
+UPDATE tenure_lease SET done = e.value ->> 2, total = e.value ->> 3
+FROM json_each(:items) AS e JOIN tenure_job AS j ON j.id = e.value ->> 0
+WHERE tenure_lease.key = j.key AND tenure_lease.fence = e.value ->> 1 AND tenure_lease.owner = :owner
 """
 
 COUNTS = """
@@ -117,7 +153,7 @@ FIND_LIVE = """
 SELECT j.id, j.queue, -j.rank, j.handler, j.name, j.enqueued, j.due, j.body,
        r.key, r.attempts, r.crashes, r.fence,
        d.key, d.attempts, d.crashes, d.fence, d.due,
-       l.key, l.attempts, l.crashes, l.fence, l.owner, l.expires
+       l.key, l.attempts, l.crashes, l.fence, l.owner, l.expires, l.asked, l.done, l.total
 FROM tenure_job AS j
 LEFT JOIN tenure_ready AS r ON r.queue = j.queue AND r.rank = j.rank AND r.key = j.key
 LEFT JOIN tenure_delayed AS d ON d.key = j.key

@@ -45,9 +45,13 @@ CREATE TABLE tenure_lease (
     fence    INTEGER NOT NULL,
     suspect  INTEGER NOT NULL,
     owner    TEXT    NOT NULL,
-    expires  INTEGER NOT NULL
+    expires  INTEGER NOT NULL,
+    asked    INTEGER NOT NULL,     -- whether somebody wants the job cancelled
+    done     REAL,
+    total    REAL
 );
 CREATE INDEX tenure_lease_expiry ON tenure_lease (queue, expires);
+CREATE INDEX tenure_lease_asked ON tenure_lease (owner) WHERE asked;  -- nearly always empty
 
 CREATE TABLE tenure_history (
     id       TEXT    PRIMARY KEY,
@@ -62,8 +66,8 @@ CREATE TABLE tenure_history (
     enqueued INTEGER NOT NULL,
     due      INTEGER NOT NULL,
     finished INTEGER NOT NULL,
-    owner    TEXT    NOT NULL,
-    seconds  REAL    NOT NULL,
+    owner    TEXT,                 -- none when it was cancelled while it waited
+    seconds  REAL,
     reason   TEXT,
     output   TEXT
 ) WITHOUT ROWID;
