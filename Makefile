@@ -51,8 +51,12 @@ check: setup ## Format, lint, types, import contracts and the fast unit tests
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/pytest -q tests/unit -m 'not slow' -n 2
 
+.PHONY: servers
+servers: ## Fetch the servers that the tests need and this machine lacks, into .servers
+	@$(PYTHON) -m tests.servers fetch
+
 .PHONY: test
-test: setup ## The whole test suite
+test: setup servers ## The whole test suite, on real servers too
 	@$(BIN)/pytest -q -n 2
 
 .PHONY: demo
@@ -82,5 +86,5 @@ lock: ## Pin the newest development tools in requirements/dev.lock
 
 .PHONY: clean
 clean: ## Remove everything that the other targets made
-	@rm -rf $(VENV) .demo .lock .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	@rm -rf $(VENV) .demo .lock .servers .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
 	@find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

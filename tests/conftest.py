@@ -1,8 +1,10 @@
-"""Hypothesis profiles: the same examples on every CI run, fresh ones on a laptop."""
+"""Hypothesis profiles (the same examples on every CI run, fresh ones on a laptop) and the real servers."""
 
 import os
 
 from hypothesis import settings
+
+pytest_plugins = ["tests.servers.fixtures"]
 
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("dev", deadline=None)
