@@ -25,6 +25,7 @@ def test_health_counts_jobs_per_queue_and_state(tenure):
     assert tenure.json("health") == {
         "backend": f"sqlite:///{tenure.folder}/jobs.db",
         "schema": {"stored": 1, "needed": 1},
+        "facts": [],
         "queues": {
             "default": {**dict.fromkeys(STATES, 0), "ready": 1},
             "emails": {**dict.fromkeys(STATES, 0), "delayed": 1, "dead": 1},
@@ -61,7 +62,8 @@ def test_health_of_a_fresh_database_says_that_there_are_no_jobs(tenure):
 
 def test_health_of_a_backend_without_counts_says_so(tenure):
     assert "this backend keeps no counts" in tenure("health", TENURE_URL="sync://").stdout
-    assert tenure.json("health", TENURE_URL="sync://") == {"backend": "sync://", "schema": None, "queues": None}
+    nothing = {"schema": None, "facts": [], "queues": None}
+    assert tenure.json("health", TENURE_URL="sync://") == {"backend": "sync://", **nothing}
 
 
 def test_a_database_of_a_newer_release_is_refused_in_one_line(tenure, database):

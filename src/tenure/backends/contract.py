@@ -250,6 +250,23 @@ class Roster(Protocol):
         ...
 
 
+class Fact(Struct, frozen=True):
+    """Something to know about a backend as it is set up now; a `warning` is one that somebody should act on."""
+
+    about: str
+    text: str
+    warning: bool = False
+
+
+@runtime_checkable
+class Candid(Protocol):
+    """Backends whose server decides how much is promised, and that ask it."""
+
+    def facts(self) -> list[Fact]:
+        """What `tenure health` tells: how durable a put is, how workers are woken."""
+        ...
+
+
 @runtime_checkable
 class Migratable(Protocol):
     """Backends with a schema of their own; `steps_taken` names the steps since it was opened, opening included."""
