@@ -222,6 +222,26 @@ async def clog(seconds: float = HOUR) -> None:
     time.sleep(seconds)  # noqa: ASYNC251 - that is the point
 
 
+gate: asyncio.Future[None] | None = None
+
+
+@app.job
+async def clog_behind_open() -> None:
+    """Blocks its loop in the very turn in which `open_gate` ends."""
+    global gate
+    gate = asyncio.get_running_loop().create_future()
+    await gate
+    time.sleep(HOUR)  # noqa: ASYNC251 - that is the point
+
+
+@app.job
+async def open_gate() -> None:
+    while gate is None:  # noqa: ASYNC110 - the other may not have begun
+        await asyncio.sleep(0.005)
+    note("ran")
+    gate.set_result(None)
+
+
 @app.job
 def fork(returns: bool = False) -> str:
     note("started")

@@ -62,6 +62,15 @@ def test_a_coroutine_that_awaits_too_long_is_cancelled_and_its_neighbours_go_on(
     assert len(site.journal("started", neighbour)) == 1
 
 
+def test_a_job_that_ended_just_before_another_blocked_the_loop_is_not_run_again(site, counted):
+    clog = site.shop.clog_behind_open.using(timeout=0.5).enqueue()
+    ended = site.shop.open_gate.enqueue()
+    assert site.burst("event_loop", 2).code == 1
+    assert counted(site.job(clog)) == ("dead", 1, 0)
+    assert (counted(site.job(ended)), site.job(ended).fence) == (("done", 0, 0), 1)
+    assert len(site.journal("ran")) == 1
+
+
 def test_a_coroutine_that_blocks_its_loop_is_killed_and_its_neighbours_go_back_uncharged(site, counted):
     neighbours = [site.shop.linger.enqueue() for _ in range(3)]
     worker = site.work("event_loop", 10)

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -48,8 +48,8 @@ class Pipes:
         """Tell the parent that the app is loaded."""
         _write_all(self._reports, frame([]))
 
-    def report(self, report: Report) -> None:
-        data = frame(report)
+    def report(self, *reports: Report) -> None:
+        data = b"".join(map(frame, reports))
         with self._writing:
             _write_all(self._reports, data)
 
@@ -84,8 +84,13 @@ class Desk:
         return Attempt(handler, envelope, order.number, order.crashes, order.fence, order.timeout, order.ticket)
 
     def report(self, slot: int, order: Order, outcome: Outcome) -> None:
-        self._pipes.report(Report(order.ticket, outcome))
-        self._marks.end(slot)
+        self.report_all([(slot, Report(order.ticket, outcome))])
+
+    def report_all(self, reports: Sequence[tuple[int, Report]]) -> None:
+        """In one write; only then are they taken off the marks."""
+        self._pipes.report(*(report for _, report in reports))
+        for slot, _ in reports:
+            self._marks.end(slot)
 
     def _not_run(self, kind: Kind, reason: str, delay: float | None = None) -> Outcome:
         return Outcome(kind=kind, started=self._clock.now(), seconds=0.0, reason=reason, delay=delay)

@@ -5,6 +5,8 @@ import os
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
 from typing import Any
 
 from tenure.clock import Clock
@@ -23,7 +25,7 @@ from tenure.execution.attempt import (
 )
 from tenure.execution.capture import Capture
 from tenure.execution.children.child import Desk, Pipes, Resolve, end_process
-from tenure.execution.children.frames import Order
+from tenure.execution.children.frames import Order, Report
 from tenure.execution.children.marks import Marks
 from tenure.execution.children.pulse import LoopWatch, Pulse
 from tenure.execution.deadline import ThreadDeadline, Watchdog
@@ -39,7 +41,10 @@ def run_on_loop(pipes: Pipes, marks: Marks, resolve: Resolve, clock: Clock) -> N
 
 
 class _Loop:
-    """Starts a task an order while slots are free."""
+    """Starts a task an order while slots are free.
+
+    What ends in one turn of the loop is reported in one write; should a job block the loop, the pulse reports the rest.
+    """
 
     def __init__(self, pipes: Pipes, desk: Desk, performer: "LoopPerformer", marks: Marks) -> None:
         self._pipes = pipes
@@ -48,12 +53,14 @@ class _Loop:
         self._marks = marks
         self._free = list(range(marks.slots))
         self._waiting: deque[Order] = deque()
+        self._ended: deque[tuple[int, Report]] = deque()
         self._over = asyncio.Event()
+        self._outside = copy_context()  # of every job: what one leaves in its context is not for the next
         self._tickets: dict[asyncio.Task[None], int] = {}
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        Pulse(self._marks, LoopWatch(loop, self._marks, self._tickets).look)
+        Pulse(self._marks, LoopWatch(loop, self._marks, self._tickets).look, self._report)
         loop.add_reader(self._pipes.orders, self._read)
         await self._over.wait()
 
@@ -75,14 +82,32 @@ class _Loop:
             order = self._waiting.popleft()
             task = loop.create_task(self._run(order, self._free.pop()))
             self._tickets[task] = order.ticket
-            task.add_done_callback(self._ended)
+            task.add_done_callback(self._forget)
 
     async def _run(self, order: Order, slot: int) -> None:
         if attempt := self._desk.begin(slot, order):
-            self._desk.report(slot, order, await self._performer.perform(attempt))
-        self._free.append(slot)
+            outcome = await self._performer.perform(attempt)
+            if not self._ended:
+                asyncio.get_running_loop().call_soon(self._go_on, context=self._outside)
+            self._ended.append((slot, Report(order.ticket, outcome)))
+        else:
+            self._free.append(slot)
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
+    def _go_on(self) -> None:
+        self._report()
+        self._start()
+
+    def _report(self) -> None:
+        """Tell of every job that has ended; called by the loop and by the pulse's thread."""
+        ended: list[tuple[int, Report]] = []
+        with suppress(IndexError):
+            while True:
+                ended.append(self._ended.popleft())
+        if ended:
+            self._desk.report_all(ended)
+            self._free.extend(slot for slot, _ in ended)
+
+    def _forget(self, task: "asyncio.Task[None]") -> None:
         del self._tickets[task]
         if not task.cancelled() and (error := task.exception()):
             end_process(error)

@@ -15,9 +15,9 @@ _BLOCKED = 0.25
 class Pulse:
     """A thread of the child; a call into C that keeps the interpreter lock stops it, and that is what it shows."""
 
-    def __init__(self, marks: Marks, look: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, marks: Marks, *looks: Callable[[], None]) -> None:
         self._marks = marks
-        self._look = look
+        self._looks = looks
         marks.pulse()
         threading.Thread(target=self._run, name="tenure-pulse", daemon=True).start()
 
@@ -25,7 +25,8 @@ class Pulse:
         while True:
             time.sleep(_EVERY)
             self._marks.pulse()
-            self._look()
+            for look in self._looks:
+                look()
 
 
 class LoopWatch:
