@@ -59,6 +59,10 @@ servers: ## Fetch the servers that the tests need and this machine lacks, into .
 test: setup servers ## The whole test suite, on real servers too
 	@$(BIN)/pytest -q -n 2
 
+.PHONY: walk
+walk: setup ## Compare schedules with a walk through every minute of the tricky days, all zones
+	@WALK=all $(BIN)/pytest -q -n 2 tests/unit/cron/test_walk.py
+
 .PHONY: demo
 demo: ## Install Tenure as a user would and watch it work
 	@echo 'Installing Tenure into $(DEMO_VENV)'

@@ -15,6 +15,10 @@ class InvalidJob(TenureError, ValueError):
     """A job was described in a way that could never run."""
 
 
+class InvalidSchedule(InvalidJob):
+    """A schedule can never be due, or clashes with another; the message names the field or the schedules."""
+
+
 class InvalidHandler(TenureError, TypeError):
     """A callable or class cannot serve as a handler."""
 

@@ -1,17 +1,20 @@
 """JobBuilder: a job described in a chain of words, `define("report").queue("slow").max_retries(3).dispatch()`."""
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, time
 from typing import Any, Self, Unpack
 
 from tenure.definition import frequency
 from tenure.definition.duration import Duration
+from tenure.definition.expression import Expression
 from tenure.definition.frequency import Frequency
 from tenure.definition.job import Job
 from tenure.definition.options import JobOptions, PriorityName
 from tenure.definition.retry import Backoff, Strategy
+from tenure.definition.zones import find_zone
 
 Dispatch = Callable[[Job, str | None], str]
+TimeOfDay = str | time
 
 
 class JobBuilder:
@@ -20,7 +23,7 @@ class JobBuilder:
     def __init__(self, job: Job, dispatch: Dispatch) -> None:
         self._job = job
         self._dispatch = dispatch
-        self._frequency = Frequency()
+        self._frequency = Frequency() if job.cron is None else frequency.parse(job.cron)
 
     def build(self) -> Job:
         return self._job
@@ -81,9 +84,13 @@ class JobBuilder:
     def disable(self) -> Self:
         return self.enabled(False)
 
-    def cron(self, expression: str) -> Self:
+    def timezone(self, name: str) -> Self:
+        """The zone whose clock the schedule follows, instead of the app's: "Europe/Madrid"."""
+        return self._replaced(timezone=find_zone(name).key)
+
+    def cron(self, expression: str, timezone: str | None = None) -> Self:
         """Five fields or a nickname such as "@daily"; replaces every field set before."""
-        return self._often(frequency.parse(expression))
+        return self._often(frequency.parse(expression), timezone)
 
     def every_minute(self, n: int = 1) -> Self:
         return self._set(minute=frequency.step(n, 59, "minutes"))
@@ -109,50 +116,50 @@ class JobBuilder:
     def every_hour(self, n: int = 1, minute: int = 0) -> Self:
         return self._set(minute=frequency.number(minute, 0, 59, "minute"), hour=frequency.step(n, 23, "hours"))
 
-    def daily(self, time: str = "00:00") -> Self:
-        return self._at(time)
+    def daily(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+        return self._at(time, timezone)
 
-    def daily_at(self, time: str) -> Self:
-        return self._at(time)
+    def daily_at(self, time: TimeOfDay, timezone: str | None = None) -> Self:
+        return self._at(time, timezone)
 
-    def weekly(self, time: str = "00:00") -> Self:
-        return self._at(time, weekday="0")
+    def weekly(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+        return self._at(time, timezone, weekday="0")
 
-    def monthly(self, time: str = "00:00") -> Self:
-        return self._at(time, day="1")
+    def monthly(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+        return self._at(time, timezone, day="1")
 
-    def quarterly(self, time: str = "00:00") -> Self:
-        return self._at(time, day="1", month="*/3")
+    def quarterly(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+        return self._at(time, timezone, day="1", month="*/3")
 
-    def yearly(self, time: str = "00:00") -> Self:
-        return self._at(time, day="1", month="1")
+    def yearly(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+        return self._at(time, timezone, day="1", month="1")
 
-    def weekdays(self, time: str = "00:00") -> Self:
-        return self._at(time, weekday="1-5")
+    def weekdays(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+        return self._at(time, timezone, weekday="1-5")
 
-    def weekends(self, time: str = "00:00") -> Self:
-        return self._at(time, weekday="6-7")
+    def weekends(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+        return self._at(time, timezone, weekday="6-7")
 
-    def sundays(self, time: str = "00:00") -> Self:
-        return self._at(time, weekday="0")
+    def sundays(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+        return self._at(time, timezone, weekday="0")
 
-    def mondays(self, time: str = "00:00") -> Self:
-        return self._at(time, weekday="1")
+    def mondays(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+        return self._at(time, timezone, weekday="1")
 
-    def tuesdays(self, time: str = "00:00") -> Self:
-        return self._at(time, weekday="2")
+    def tuesdays(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+        return self._at(time, timezone, weekday="2")
 
-    def wednesdays(self, time: str = "00:00") -> Self:
-        return self._at(time, weekday="3")
+    def wednesdays(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+        return self._at(time, timezone, weekday="3")
 
-    def thursdays(self, time: str = "00:00") -> Self:
-        return self._at(time, weekday="4")
+    def thursdays(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+        return self._at(time, timezone, weekday="4")
 
-    def fridays(self, time: str = "00:00") -> Self:
-        return self._at(time, weekday="5")
+    def fridays(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+        return self._at(time, timezone, weekday="5")
 
-    def saturdays(self, time: str = "00:00") -> Self:
-        return self._at(time, weekday="6")
+    def saturdays(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+        return self._at(time, timezone, weekday="6")
 
     def days(self, days: int | Iterable[int]) -> Self:
         """Days of the week, 0 (Sunday) to 6."""
@@ -176,15 +183,21 @@ class JobBuilder:
     def between_minutes(self, first: int, last: int) -> Self:
         return self._set(minute=frequency.span(first, last, 59, "minute"))
 
-    def _at(self, time: str, **fields: str) -> Self:
-        return self._often(self._frequency.at(time).set(**fields))
+    def _at(self, time: TimeOfDay, timezone: str | None, **fields: str) -> Self:
+        return self._often(self._frequency.at(time).set(**fields), timezone)
 
     def _set(self, **fields: str) -> Self:
         return self._often(self._frequency.set(**fields))
 
-    def _often(self, often: Frequency) -> Self:
+    def _often(self, often: Frequency, timezone: str | None = None) -> Self:
+        Expression(str(often))  # words that are right one by one may never come together: 31 and February
+        if timezone is not None:
+            self.timezone(timezone)
         self._frequency = often
-        self._job = self._job.replace(cron=str(often))
+        return self._replaced(cron=str(often))
+
+    def _replaced(self, **fields: str) -> Self:
+        self._job = self._job.replace(**fields)  # type: ignore[arg-type]
         return self
 
 

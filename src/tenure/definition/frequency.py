@@ -2,23 +2,15 @@
 
 import re
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, time
 
 from msgspec import Struct, structs
 
-from tenure.errors import InvalidJob
+from tenure.definition.expression import Expression, split
+from tenure.errors import InvalidSchedule
 
 _TIME = re.compile(r"\s*(\d{1,2})(?::(\d{2}))?\s*(am|pm)?\s*", re.IGNORECASE)
 _PHRASES = {"midnight": (0, 0), "noon": (12, 0)}
-NICKNAMES = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
 
 
 class Frequency(Struct, frozen=True):
@@ -36,24 +28,21 @@ class Frequency(Struct, frozen=True):
     def set(self, **fields: str) -> "Frequency":
         return structs.replace(self, **fields)
 
-    def at(self, time: str) -> "Frequency":
-        hour, minute = parse_time(time)
+    def at(self, moment: str | time) -> "Frequency":
+        hour, minute = parse_time(moment)
         return self.set(minute=str(minute), hour=str(hour))
 
 
 def parse(expression: str) -> Frequency:
     """A five-field expression or nickname; the message names the field at fault."""
-    fields = NICKNAMES.get(expression.strip().lower(), expression).split()
-    if len(fields) != 5:
-        raise InvalidJob(
-            f"cron expression {expression!r} has {len(fields)} fields; "
-            "it needs five: minute hour day-of-month month day-of-week"
-        )
-    return Frequency(*fields)
+    Expression(expression)
+    return Frequency(*split(expression))
 
 
-def parse_time(text: str) -> tuple[int, int]:
-    """Hour and minute from "02:00", "4:08 pm", "noon" or "midnight"."""
+def parse_time(text: str | time) -> tuple[int, int]:
+    """Hour and minute from "02:00", "4:08 pm", "noon", "midnight" or a `time`."""
+    if isinstance(text, time):
+        return text.hour, text.minute
     if text.strip().lower() in _PHRASES:
         return _PHRASES[text.strip().lower()]
     match = _TIME.fullmatch(text)
@@ -67,19 +56,19 @@ def parse_time(text: str) -> tuple[int, int]:
             pass
         else:
             return moment.hour, moment.minute
-    raise InvalidJob(f'{text!r} is not a time of day; write it as "02:00", "4:08 pm", "noon" or "midnight"')
+    raise InvalidSchedule(f'{text!r} is not a time of day; write it as "02:00", "4:08 pm", "noon" or "midnight"')
 
 
 def number(value: int, low: int, high: int, what: str) -> str:
     if type(value) is not int or not low <= value <= high:
-        raise InvalidJob(f"{what} must be a whole number from {low} to {high}, got {value!r}")
+        raise InvalidSchedule(f"{what} must be a whole number from {low} to {high}, got {value!r}")
     return str(value)
 
 
 def listing(values: int | Iterable[int], low: int, high: int, what: str) -> str:
     chosen = [values] if isinstance(values, int) else list(values)
     if not chosen:
-        raise InvalidJob(f"{what} needs at least one value")
+        raise InvalidSchedule(f"{what} needs at least one value")
     return ",".join(number(value, low, high, what) for value in chosen)
 
 

@@ -27,7 +27,7 @@ class Job(Struct, frozen=True, kw_only=True):
     """Immutable; `job.replace(priority=8)` gives a changed copy.
 
     `at` and `delay` say the earliest start, `expires_at` the latest.
-    `cron`, `enabled`, `environments` and `depends_on` matter to schedules only and do not travel.
+    `cron`, `timezone`, `enabled`, `environments` and `depends_on` matter to schedules only and do not travel.
     A job enqueued twice is two jobs, unless it was given an `id`.
     """
 
@@ -48,6 +48,7 @@ class Job(Struct, frozen=True, kw_only=True):
     meta: dict[str, Any] = {}
     id: str | None = None
     cron: str | None = None
+    timezone: str | None = None
     enabled: bool = True
     environments: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()

@@ -44,6 +44,7 @@ class JobFields(JobOptions, total=False):
     payload: Any
     id: str | None
     cron: str | None
+    timezone: str | None
 
 
 def normalise(options: dict[str, Any]) -> dict[str, Any]:

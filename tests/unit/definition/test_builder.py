@@ -1,6 +1,6 @@
 """The fluent builder: every word of it, and the cron expressions its frequency helpers give."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
@@ -278,3 +278,57 @@ def test_a_refused_helper_leaves_the_builder_as_it_was(builder):
         builder.weekly("late")
 
     assert builder.build().cron == "0 2 * * *"
+
+
+def test_a_time_of_day_may_be_a_time(builder):
+    assert builder.daily_at(time(16, 8)).build().cron == "8 16 * * *"
+
+
+@pytest.mark.parametrize(
+    ("expression", "field"), [("61 * * * *", "minute"), ("0 0 * * MON-SAN", "day-of-week"), ("0 25 * * *", "hour")]
+)
+def test_cron_names_the_field_at_fault(builder, expression, field):
+    with pytest.raises(InvalidJob, match=f"has the {field} field"):
+        builder.cron(expression)
+
+
+def test_words_that_never_come_together_are_refused(builder):
+    builder.months(2)
+
+    with pytest.raises(InvalidJob, match="never comes"):
+        builder.days_of_month(31)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("daily", "daily_at", "weekly", "monthly", "quarterly", "yearly", "weekdays", "weekends"),
+        *("sundays", "mondays", "tuesdays", "wednesdays", "thursdays", "fridays", "saturdays"),
+    ],
+)
+def test_a_time_of_day_may_name_its_zone(builder, word):
+    job = getattr(builder, word)("02:00", timezone="Europe/Madrid").build()
+
+    assert job.timezone == "Europe/Madrid"
+    assert job.cron.startswith("0 2 ")
+
+
+def test_an_expression_may_name_its_zone(builder):
+    assert builder.cron("0 2 * * *", timezone="Asia/Tokyo").build().timezone == "Asia/Tokyo"
+
+
+def test_a_word_without_a_zone_leaves_the_zone(builder):
+    assert builder.timezone("Asia/Tokyo").daily_at("02:00").build().timezone == "Asia/Tokyo"
+
+
+def test_an_unknown_zone_is_refused_and_changes_nothing(builder):
+    with pytest.raises(InvalidJob, match="'Asia/Tokio' is not a time zone; did you mean 'Asia/Tokyo'"):
+        builder.daily_at("02:00", timezone="Asia/Tokio")
+
+    assert builder.build().cron is None
+
+
+def test_the_words_go_on_from_the_expression_of_the_job():
+    builder = JobBuilder(Job(handler="report", cron="0 0 * * 1"), lambda job, backend: "")
+
+    assert builder.daily_at("03:00").build().cron == "0 3 * * 1"
