@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple, Self
 
 from benchmarks.probe import Probe
 from tenure import Tenure
@@ -79,6 +80,23 @@ def rss_megabytes(pid: int, kind: str = "VmRSS") -> float:
     """Resident memory; `RssAnon` leaves mapped files out, such as the probe, which fills as jobs run."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split(f"{kind}:")[1].split()[0]) / 1024
+
+
+class Family(NamedTuple):
+    """What a worker and its children hold together; memory without mapped files, such as the probe."""
+
+    megabytes: float
+    descriptors: int
+    threads: int
+
+    @classmethod
+    def of(cls, pid: int) -> Self:
+        pids = [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+        return cls(
+            sum(rss_megabytes(each, "RssAnon") for each in pids),
+            sum(len(list(Path(f"/proc/{each}/fd").iterdir())) for each in pids),
+            sum(len(list(Path(f"/proc/{each}/task").iterdir())) for each in pids),
+        )
 
 
 def span_rate(starts: list[float]) -> float:

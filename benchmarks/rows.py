@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from benchmarks.bench import bench, cpu_seconds, percentile, rss_megabytes, span_rate
+from benchmarks.bench import Family, bench, cpu_seconds, percentile, rss_megabytes, span_rate
 from benchmarks.runners import awaiting, blocking, children, runners
 from benchmarks.stages import stages
 
@@ -108,23 +108,26 @@ def backlog(jobs: int) -> Numbers:
 
 
 def memory(jobs: int) -> Numbers:
-    """How the memory of a worker's own grows while it runs many jobs."""
+    """How the memory, descriptors and threads of a worker and its children grow while they run many jobs."""
     total = jobs * 10
-    with bench(total) as it:
-        it.enqueue(range(total))
-        samples: list[tuple[int, float]] = []
-        with it.worker() as process:
-            while (ran := len(it.probe.starts())) < total:
-                samples.append((ran, rss_megabytes(process.pid, "RssAnon")))
-                time.sleep(0.2)
-            end = rss_megabytes(process.pid, "RssAnon")
-        settled = [rss for ran, rss in samples if ran > total / 4]
-        return {
-            "jobs": total,
-            "MB at a quarter": settled[0],
-            "MB at the end": end,
-            "growth MB": end - settled[0],
+    numbers: Numbers = {"jobs": total}
+    for runner, concurrency in (("inline", 1), ("process", 2), ("threads", 8)):
+        with bench(total) as it:
+            it.enqueue(range(total))
+            samples: list[Family] = []
+            with it.worker(runner=runner, concurrency=concurrency) as process:
+                while (ran := len(it.probe.starts())) < total:
+                    if ran > total / 4:
+                        samples.append(Family.of(process.pid))
+                    time.sleep(0.2)
+        first, last = samples[0], samples[-1]
+        numbers |= {
+            f"{runner} MB": last.megabytes,
+            f"{runner} growth MB": last.megabytes - first.megabytes,
+            f"{runner} growth fds": last.descriptors - first.descriptors,
+            f"{runner} growth threads": last.threads - first.threads,
         }
+    return numbers
 
 
 def start_up(jobs: int) -> Numbers:  # noqa: ARG001 - every row has one signature
