@@ -3,7 +3,7 @@
 import re
 from importlib import resources
 
-from tenure.backends.sql.sqlite.database import Database
+from tenure.backends.sql.dialect import Dialect, Rows
 from tenure.errors import SchemaError
 
 _CREATE = "CREATE TABLE IF NOT EXISTS tenure_schema (version INTEGER NOT NULL)"
@@ -29,39 +29,43 @@ def newest(dialect: str) -> int:
     return steps(dialect)[-1][0]
 
 
-def stored(database: Database) -> int:
+def stored(dialect: Dialect) -> int:
     """The version in the database; 0 when it holds no schema of ours."""
-    if not database.read("SELECT 1 FROM sqlite_master WHERE name = 'tenure_schema'"):
-        return 0
-    rows = database.read("SELECT version FROM tenure_schema")
-    return int(rows[0][0]) if rows else 0
+    return _version(dialect, dialect.read)
 
 
-def migrate(database: Database, dialect: str) -> list[str]:
+def migrate(dialect: Dialect) -> list[str]:
     """Apply what is missing; safe to run from many processes at once."""
-    check(database, dialect)
+    check(dialect)
     taken = []
-    if stored(database) < newest(dialect):
-        with database.write() as tx:
-            tx.execute(_CREATE)
-            for version, name, text in steps(dialect):
-                if version > stored(database):
+    if stored(dialect) < newest(dialect.name):
+        with dialect.migrating() as rows:
+            rows(_CREATE, {})
+            for version, name, text in steps(dialect.name):
+                if version > _version(dialect, rows):
                     for statement in statements(text):
-                        tx.execute(statement)
-                    tx.execute(_FORGET)
-                    tx.execute(f"{_REMEMBER} ({version})")
+                        rows(statement, {})
+                    rows(_FORGET, {})
+                    rows(f"{_REMEMBER} ({version})", {})
                     taken.append(name)
     return taken
 
 
-def check(database: Database, dialect: str) -> None:
+def check(dialect: Dialect) -> None:
     """Refuse a schema made by a newer release: this one would not understand it."""
-    version = stored(database)
-    if version > newest(dialect):
+    version = stored(dialect)
+    if version > newest(dialect.name):
         raise SchemaError(
-            f"the database {str(database.path)!r} has schema version {version}, but this release of Tenure "
-            f"knows only {newest(dialect)}; upgrade Tenure"
+            f"the database {dialect.place!r} has schema version {version}, but this release of Tenure "
+            f"knows only {newest(dialect.name)}; upgrade Tenure"
         )
+
+
+def _version(dialect: Dialect, rows: Rows) -> int:
+    if not rows(dialect.schema_exists, {}):
+        return 0
+    found = rows("SELECT version FROM tenure_schema", {})
+    return int(found[0][0]) if found else 0
 
 
 def statements(text: str) -> list[str]:

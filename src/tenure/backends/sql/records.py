@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from tenure.backends.contract import STATES, JobRecord, WorkerRecord
-from tenure.backends.sql.sqlite import statements as sql
-from tenure.backends.sql.sqlite.database import Database
-from tenure.clock import MICROSECOND, Clock
+from tenure.backends.sql import statements as sql
+from tenure.backends.sql.dialect import Dialect, Rows
+from tenure.clock import MICROSECOND
 from tenure.definition.failure import Failure
 from tenure.definition.progress import Progress
 
@@ -16,21 +16,20 @@ from tenure.definition.progress import Progress
 class SqlRecords:
     """Reads the tables that the backend writes; nothing here is on the hot path."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
 
     def counts(self) -> dict[str, dict[str, int]]:
         found: dict[str, dict[str, int]] = {}
-        for queue, state, count in self._database.read(sql.COUNTS):
+        for queue, state, count in self._dialect.read(sql.COUNTS, {}):
             found.setdefault(queue, dict.fromkeys(STATES, 0))[state] += count
         return found
 
     def find(self, id: str) -> JobRecord | None:
-        for row in self._database.read(sql.FIND_LIVE, {"id": id}):
+        for row in self._dialect.read(sql.FIND_LIVE, {"id": id}):
             return _live(row, self._failures(id))
         for statement in (sql.FIND_DEAD, sql.FIND_ENDED):
-            for row in self._database.read(statement, {"id": id}):
+            for row in self._dialect.read(statement, {"id": id}):
                 return _ended(row, self._failures(id))
         return None
 
@@ -38,69 +37,84 @@ class SqlRecords:
         self, *, queue: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[JobRecord]:
         died, id = after or (0, "")
-        page = {"queue": queue, "limit": limit, "died": died, "id": id}
-        rows = self._database.read(sql.LIST_DEAD if queue is None else sql.LIST_DEAD_OF_QUEUE, page)
+        page = {"limit": limit, "died": died, "id": id}
+        if queue is None:
+            rows = self._dialect.read(sql.LIST_DEAD, page)
+        else:
+            rows = self._dialect.read(sql.LIST_DEAD_OF_QUEUE, {**page, "queue": queue})
         return [_ended(row, self._failures(row[0])) for row in rows]
 
     def replay(self, ids: Sequence[str]) -> list[str]:
-        with self._database.write() as tx:
-            dead = self._dead(tx, ids)
-            now = self._clock.now()
-            first = tx.execute(sql.NEXT_KEY, {"now": now}).fetchone()[0]
-            batch = {"ids": _text(dead), "now": now, "first": first}
-            tx.execute(sql.REPLAY_JOBS, batch)
-            tx.execute(sql.REPLAY_READY, batch)
-            tx.execute(sql.DROP_DEAD, batch)
-        return dead
+        now = self._dialect.now()
+
+        def revive(rows: Rows) -> list[str]:
+            dead = {"ids": _dead(rows, ids)}
+            if dead["ids"]:
+                rows(self._dialect.replay_jobs, {**dead, "now": now})
+                rows(sql.REPLAY_READY, dead)
+                rows(sql.DROP_DEAD, dead)
+            return dead["ids"]
+
+        return self._dialect.transact(revive)
 
     def discard(self, ids: Sequence[str]) -> list[str]:
-        with self._database.write() as tx:
-            dead = self._dead(tx, ids)
-            tx.execute(sql.DROP_DEAD, {"ids": _text(dead)})
-            tx.execute(sql.DROP_FAILURES, {"ids": _text(dead)})
-        return dead
+        def delete(rows: Rows) -> list[str]:
+            dead = {"ids": _dead(rows, ids)}
+            rows(sql.DROP_DEAD, dead)
+            rows(sql.DROP_FAILURES, dead)
+            return dead["ids"]
+
+        return self._dialect.transact(delete)
 
     def trim(self, state: str, before: int, limit: int) -> int:
         if state == "dead":
-            old = self._database.read(sql.OLD_DEAD, {"before": before, "limit": limit})
-            return len(self.discard([id for (id,) in old]))
+            old = self._dialect.read(sql.OLD_DEAD, {"before": before, "limit": limit})
+            return len(self.discard([id for (id,) in old])) if old else 0
         old = []
-        for (queue,) in self._database.read(sql.HISTORY_QUEUES, {"state": state}):
+        for (queue,) in self._dialect.read(sql.HISTORY_QUEUES, {"state": state}):
             page = {"state": state, "queue": queue, "before": before, "limit": limit - len(old)}
-            old += self._database.read(sql.OLD_HISTORY, page)
+            old += self._dialect.read(sql.OLD_HISTORY, page)
+
+        def delete(rows: Rows) -> None:
+            ids = {"ids": [id for (id,) in old]}
+            rows(sql.DROP_HISTORY, ids)
+            rows(sql.DROP_FAILURES, ids)
+
         if old:
-            with self._database.write() as tx:
-                ids = {"ids": _text([id for (id,) in old])}
-                tx.execute(sql.DROP_HISTORY, ids)
-                tx.execute(sql.DROP_FAILURES, ids)
+            self._dialect.transact(delete)
         return len(old)
 
     def greet(self, worker: WorkerRecord, seconds: float) -> None:
-        now = self._clock.now()
-        row = {"id": worker.id, "expires": now + round(seconds * MICROSECOND), "record": _text(worker)}
-        with self._database.write() as tx:
-            tx.execute(sql.GREET, row)
+        expires = self._dialect.now() + round(seconds * MICROSECOND)
+        row = {"id": worker.id, "expires": expires, "record": msgspec.json.encode(worker).decode()}
+
+        def say(rows: Rows) -> None:
+            rows(sql.PART, {"id": worker.id})
+            rows(sql.JOIN, row)
+
+        self._dialect.transact(say)
 
     def part(self, id: str) -> None:
-        with self._database.write() as tx:
-            tx.execute(sql.PART, {"id": id})
-            tx.execute(sql.FORGET, {"now": self._clock.now()})
+        now = self._dialect.now()
+
+        def leave(rows: Rows) -> None:
+            rows(sql.PART, {"id": id})
+            rows(sql.FORGET, {"now": now})
+
+        self._dialect.transact(leave)
 
     def workers(self) -> list[WorkerRecord]:
-        rows = self._database.read(sql.WORKERS, {"now": self._clock.now()})
+        rows = self._dialect.read(sql.WORKERS, {"now": self._dialect.now()})
         found = [msgspec.json.decode(record, type=WorkerRecord) for (record,) in rows]
         return sorted(found, key=lambda worker: worker.started_at)
 
-    def _dead(self, tx: Any, ids: Sequence[str]) -> list[str]:
-        return [id for (id,) in tx.execute(sql.DEAD_IDS, {"ids": _text(list(ids))})]
-
     def _failures(self, id: str) -> tuple[Failure, ...]:
-        rows = self._database.read(sql.FAILURES, {"id": id})
+        rows = self._dialect.read(sql.FAILURES, {"id": id})
         return tuple(msgspec.json.decode(record, type=Failure) for (record,) in rows)
 
 
-def _text(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+def _dead(rows: Rows, ids: Sequence[str]) -> list[str]:
+    return [id for (id,) in rows(sql.DEAD_IDS, {"ids": list(ids)})]
 
 
 def _live(row: tuple[Any, ...], failures: tuple[Failure, ...]) -> JobRecord:

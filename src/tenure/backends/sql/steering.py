@@ -5,52 +5,82 @@ Whoever returns a lease with that mark ends the job in the same transaction, wit
 """
 
 from collections.abc import Sequence
-from typing import Any
-
-import msgspec
 
 from tenure.backends.contract import ON_REQUEST, Fate, Lease
-from tenure.backends.sql.sqlite import statements as sql
-from tenure.backends.sql.sqlite.database import Database
-from tenure.clock import Clock
+from tenure.backends.sql import statements as sql
+from tenure.backends.sql.dialect import Dialect, Rows
 from tenure.definition.progress import Progress
 
 
 class SqlSteering:
     """Looks at the leases of one owner."""
 
-    def __init__(self, database: Database, clock: Clock, owner: str) -> None:
-        self._database = database
-        self._clock = clock
+    def __init__(self, dialect: Dialect, owner: str) -> None:
+        self._dialect = dialect
         self._owner = owner
 
     def cancel(self, ids: Sequence[str]) -> dict[str, Fate]:
-        wanted = {"ids": _text(list(dict.fromkeys(ids)))}
-        fates: dict[str, Fate] = dict.fromkeys(ids, "unknown")
-        with self._database.write() as tx:
-            fates.update((id, "too_late") for (id,) in tx.execute(sql.ENDED_IDS, wanted))
-            live = tx.execute(sql.CANCELLABLE, wanted).fetchall()
-            fates.update((id, "asked" if leased else "cancelled") for id, _, leased in live)
-            tx.execute(sql.ASK, {"keys": _text([key for _, key, leased in live if leased])})
-            self.end(tx, _text([key for _, key, leased in live if not leased]))
-        return fates
+        now = self._dialect.now()
 
-    def end(self, tx: Any, keys: str) -> None:
-        """Of these keys, a JSON array, end those that wait."""
-        batch = {"keys": keys, "now": self._clock.now(), "reason": ON_REQUEST}
-        for statement in (sql.CANCEL_READY, sql.CANCEL_DELAYED, sql.DROP_READY, sql.DROP_DELAYED, sql.DROP_UNLEASED):
-            tx.execute(statement, batch)
+        def decide(rows: Rows) -> dict[str, Fate]:
+            fates: dict[str, Fate] = dict.fromkeys(ids, "unknown")
+            left = list(dict.fromkeys(ids))
+            while left:  # a job that was on its way from one table to another is met in the next round
+                found = _cancelled(rows, left, now) | _asked(rows, left)
+                found |= dict.fromkeys(_ended(rows, [id for id in left if id not in found]), "too_late")
+                fates |= found
+                left = [id for id in left if id not in found]
+                if not found and not (left and rows(sql.LIVE, {"ids": left})):
+                    break
+            return fates
+
+        return self._dialect.transact(decide) if ids else {}
 
     def asked_to_stop(self, leases: Sequence[Lease]) -> list[Lease]:
-        asked = set(self._database.read(sql.ASKED, {"owner": self._owner}))
-        return [lease for lease in leases if (lease.id, lease.fence) in asked and lease.owner == self._owner]
+        mine = [lease for lease in leases if lease.owner == self._owner]
+        if not mine:
+            return []
+        asked = set(self._dialect.read(sql.ASKED, {"keys": [lease.token for lease in mine]}))
+        return [lease for lease in mine if (lease.id, lease.fence) in asked]
 
     def note_progress(self, items: Sequence[tuple[Lease, Progress]]) -> None:
         mine = [item for item in items if item[0].owner == self._owner]
-        noted = _text([(lease.id, lease.fence, progress.done, progress.total) for lease, progress in mine])
-        with self._database.write() as tx:
-            tx.execute(sql.NOTE_PROGRESS, {"items": noted, "owner": self._owner})
+
+        def note(rows: Rows) -> None:
+            for lease, progress in mine:
+                noted = {"done": progress.done, "total": progress.total, "owner": self._owner}
+                rows(sql.NOTE_PROGRESS, {**noted, "key": lease.token, "id": lease.id, "fence": lease.fence})
+
+        if mine:
+            self._dialect.transact(note)
 
 
-def _text(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+def end(rows: Rows, keys: list[int], now: int) -> None:
+    """Of these keys, end those that wait: somebody wanted them cancelled."""
+    batch = {"keys": keys}
+    places = rows(sql.PLACES, batch)
+    for statement in (sql.CANCEL_READY, sql.CANCEL_DELAYED):
+        rows(statement, {**batch, "now": now, "reason": ON_REQUEST})
+    for queue, rank in places:
+        rows(sql.DROP_READY, {**batch, "queue": queue, "rank": rank})
+    rows(sql.DROP_DELAYED, batch)
+    rows(sql.DROP_UNLEASED, batch)
+
+
+def _cancelled(rows: Rows, ids: list[str], now: int) -> dict[str, Fate]:
+    waiting = [*rows(sql.READY, {"ids": ids}), *rows(sql.DELAYED, {"ids": ids})]
+    if waiting:
+        end(rows, [key for key, _ in waiting], now)
+    return dict.fromkeys([id for _, id in waiting], "cancelled")
+
+
+def _asked(rows: Rows, ids: list[str]) -> dict[str, Fate]:
+    keys = {"keys": [key for (key,) in rows(sql.LIVE, {"ids": ids})]}
+    if not keys["keys"]:
+        return {}
+    rows(sql.ASK, keys)
+    return dict.fromkeys([id for id, _ in rows(sql.ASKED, keys)], "asked")
+
+
+def _ended(rows: Rows, ids: list[str]) -> list[str]:
+    return [id for (id,) in rows(sql.ENDED, {"ids": ids})] if ids else []

@@ -6,6 +6,7 @@ from urllib.parse import SplitResult, unquote
 from tenure.backends.opening import options
 from tenure.backends.sql.backend import SqlBackend
 from tenure.backends.sql.sqlite.database import Database
+from tenure.backends.sql.sqlite.dialect import SqliteDialect
 from tenure.clock import Clock
 from tenure.errors import BackendUnavailable
 
@@ -16,7 +17,8 @@ def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
     path = file_of(parts)
     if not path.parent.is_dir():
         raise BackendUnavailable(f"the folder {str(path.parent)!r} for the database does not exist; create it first")
-    backend = SqlBackend(Database(path, chosen.get("synchronous", "full")), clock)
+    backend = SqlBackend(SqliteDialect(Database(path, chosen.get("synchronous", "full")), clock))
+    backend.key_path = path.with_name(f"{path.name}.key")
     backend.migrate()
     return backend
 

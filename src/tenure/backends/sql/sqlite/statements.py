@@ -18,11 +18,10 @@ INSERT INTO tenure_delayed SELECT key, queue, rank, 0, 0, 0, 0, due FROM tenure_
 """
 PUT_IDS = "SELECT id FROM tenure_job WHERE key >= :first ORDER BY key"
 
-ANY_READY = """
-SELECT EXISTS (SELECT 1 FROM tenure_ready WHERE queue = :queue)
-    OR EXISTS (SELECT 1 FROM tenure_delayed WHERE queue = :queue AND due <= :now)
+UNTIL_WORK = """
+SELECT EXISTS (SELECT 1 FROM tenure_ready WHERE queue = :queue),
+       (SELECT min(due) FROM tenure_delayed WHERE queue = :queue)
 """
-NEXT_DUE = "SELECT min(due) FROM tenure_delayed WHERE queue = :queue"
 PROMOTE = """
 INSERT INTO tenure_ready SELECT queue, rank, key, attempts, crashes, fence, suspect
 FROM tenure_delayed WHERE queue = :queue AND due <= :now ORDER BY due, key LIMIT :most
@@ -106,95 +105,10 @@ SELECT queue, rank, key, attempts, crashes + suspect, fence, 1
 FROM tenure_lease WHERE key IN (SELECT value FROM json_each(:keys))
 """
 
-CANCELLABLE = """
-SELECT j.id, j.key, l.key IS NOT NULL
-FROM json_each(:ids) AS e JOIN tenure_job AS j ON j.id = e.value LEFT JOIN tenure_lease AS l ON l.key = j.key
-"""
-ENDED_IDS = """
-SELECT id FROM tenure_history WHERE id IN (SELECT value FROM json_each(:ids))
-UNION ALL SELECT id FROM tenure_dead WHERE id IN (SELECT value FROM json_each(:ids))
-"""
-_CANCEL = """
-INSERT OR REPLACE INTO tenure_history
-SELECT j.id, j.queue, j.rank, j.handler, j.name, 'cancelled', w.attempts, w.crashes, w.fence,
-       j.enqueued, j.due, :now, NULL, NULL, :reason, NULL
-FROM json_each(:keys) AS e JOIN tenure_job AS j ON j.key = e.value
-"""
-CANCEL_READY = f"{_CANCEL} JOIN tenure_ready AS w ON w.queue = j.queue AND w.rank = j.rank AND w.key = j.key"
-CANCEL_DELAYED = f"{_CANCEL} JOIN tenure_delayed AS w ON w.key = j.key"
-DROP_READY = """
-DELETE FROM tenure_ready WHERE (queue, rank, key) IN (
-    SELECT j.queue, j.rank, j.key FROM json_each(:keys) AS e JOIN tenure_job AS j ON j.key = e.value
-)
-"""
-DROP_DELAYED = "DELETE FROM tenure_delayed WHERE key IN (SELECT value FROM json_each(:keys))"
-DROP_UNLEASED = """
-DELETE FROM tenure_job WHERE key IN (SELECT value FROM json_each(:keys))
-    AND NOT EXISTS (SELECT 1 FROM tenure_lease AS l WHERE l.key = tenure_job.key)
-"""
-ASK = "UPDATE tenure_lease SET asked = 1 WHERE key IN (SELECT value FROM json_each(:keys))"
-ASKED = """
-SELECT j.id, l.fence FROM tenure_lease AS l JOIN tenure_job AS j ON j.key = l.key WHERE l.owner = :owner AND l.asked
-"""
-NOTE_PROGRESS = """
-UPDATE tenure_lease SET done = e.value ->> 2, total = e.value ->> 3
-FROM json_each(:items) AS e JOIN tenure_job AS j ON j.id = e.value ->> 0
-WHERE tenure_lease.key = j.key AND tenure_lease.fence = e.value ->> 1 AND tenure_lease.owner = :owner
-"""
-
-COUNTS = """
-SELECT queue, 'ready', count(*) FROM tenure_ready GROUP BY queue
-UNION ALL SELECT queue, 'delayed', count(*) FROM tenure_delayed GROUP BY queue
-UNION ALL SELECT queue, 'leased', count(*) FROM tenure_lease GROUP BY queue
-UNION ALL SELECT queue, 'dead', count(*) FROM tenure_dead GROUP BY queue
-UNION ALL SELECT queue, state, count(*) FROM tenure_history GROUP BY state, queue
-"""
-FIND_LIVE = """
-SELECT j.id, j.queue, -j.rank, j.handler, j.name, j.enqueued, j.due, j.body,
-       r.key, r.attempts, r.crashes, r.fence,
-       d.key, d.attempts, d.crashes, d.fence, d.due,
-       l.key, l.attempts, l.crashes, l.fence, l.owner, l.expires, l.asked, l.done, l.total
-FROM tenure_job AS j
-LEFT JOIN tenure_ready AS r ON r.queue = j.queue AND r.rank = j.rank AND r.key = j.key
-LEFT JOIN tenure_delayed AS d ON d.key = j.key
-LEFT JOIN tenure_lease AS l ON l.key = j.key
-WHERE j.id = :id
-"""
-FIND_ENDED = """
-SELECT id, queue, -rank, handler, name, state, attempts, crashes, fence, enqueued, due, finished, owner, seconds,
-       reason, output, NULL FROM tenure_history WHERE id = :id
-"""
-_DEAD = """
-SELECT id, queue, -rank, handler, name, 'dead', attempts, crashes, fence, enqueued, due, died, owner, NULL,
-       reason, NULL, body FROM tenure_dead
-"""
-FIND_DEAD = f"{_DEAD} WHERE id = :id"
-LIST_DEAD = f"{_DEAD} WHERE (died, id) > (:died, :id) ORDER BY died, id LIMIT :limit"
-LIST_DEAD_OF_QUEUE = f"{_DEAD} WHERE queue = :queue AND (died, id) > (:died, :id) ORDER BY died, id LIMIT :limit"
-FAILURES = "SELECT record FROM tenure_failure WHERE id = :id ORDER BY fence"
-
-DEAD_IDS = "SELECT id FROM tenure_dead WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY enqueued, id"
+SCHEMA_EXISTS = "SELECT 1 FROM sqlite_master WHERE name = 'tenure_schema'"
 REPLAY_JOBS = """
 INSERT INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body)
-SELECT :first + e.key, d.id, d.queue, d.rank, d.handler, d.name, d.enqueued, :now, d.body
-FROM json_each(:ids) AS e JOIN tenure_dead AS d ON d.id = e.value
+SELECT (SELECT max(:now, coalesce(max(key) + 1, 0)) FROM tenure_job) + row_number() OVER (ORDER BY enqueued, id),
+       id, queue, rank, handler, name, enqueued, :now, body
+FROM tenure_dead WHERE id IN :ids
 """
-REPLAY_READY = """
-INSERT INTO tenure_ready
-SELECT j.queue, j.rank, j.key, 0, 0, d.fence, 0 FROM tenure_job AS j JOIN tenure_dead AS d ON d.id = j.id
-WHERE j.key >= :first
-"""
-DROP_DEAD = "DELETE FROM tenure_dead WHERE id IN (SELECT value FROM json_each(:ids))"
-DROP_FAILURES = "DELETE FROM tenure_failure WHERE id IN (SELECT value FROM json_each(:ids))"
-DROP_HISTORY = "DELETE FROM tenure_history WHERE id IN (SELECT value FROM json_each(:ids))"
-HISTORY_QUEUES = "SELECT DISTINCT queue FROM tenure_history WHERE state = :state"
-OLD_HISTORY = """
-SELECT id FROM tenure_history WHERE state = :state AND queue = :queue AND finished < :before
-ORDER BY finished LIMIT :limit
-"""
-OLD_DEAD = "SELECT id FROM tenure_dead WHERE died < :before ORDER BY died LIMIT :limit"
-
-GREET = "INSERT OR REPLACE INTO tenure_worker VALUES (:id, :expires, :record)"
-PART = "DELETE FROM tenure_worker WHERE id = :id"
-FORGET = "DELETE FROM tenure_worker WHERE expires <= :now"
-WORKERS = "SELECT record FROM tenure_worker WHERE expires > :now"

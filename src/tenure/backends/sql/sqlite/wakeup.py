@@ -1,7 +1,7 @@
 """Wakeup: tells when somebody wrote to a SQLite file, without asking it over and over.
 
 On Linux the kernel reports each write to the write-ahead log; elsewhere it is a short sleep.
-The report comes before the commit can be seen, so the caller looks again a few times after each.
+The report comes before the commit can be seen, so the waits after one are short for as long as a commit may take.
 """
 
 import ctypes
@@ -14,14 +14,16 @@ from typing import Protocol
 
 _IN_MODIFY = 0x2
 _IDLE_POLL = 0.25  # behind every report: one may be lost, or the file may be on a disk that sends none
+_LOOKS_AFTER_WRITE = 30
+_LOOK_AGAIN = 0.001
 _BLIND_POLL = 0.01  # without reports: 100 looks a second cost 0.4 % of a core
 
 
 class Wakeup(Protocol):
-    """A context manager around one wait."""
+    """One wait for work."""
 
-    def wait(self, seconds: float) -> bool:
-        """Wait for a write, but no longer than this; False says that none was reported."""
+    def wait(self, seconds: float) -> None:
+        """Wait for a write, but no longer than this."""
         ...
 
     def close(self) -> None: ...
@@ -30,9 +32,8 @@ class Wakeup(Protocol):
 class BlindWakeup:
     """For systems that report nothing: always "maybe", after a short sleep."""
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds: float) -> None:
         time.sleep(min(seconds, _BLIND_POLL))
-        return False
 
     def close(self) -> None:
         """Nothing was opened."""
@@ -49,14 +50,17 @@ class InotifyWakeup:
         if libc.inotify_add_watch(self._descriptor, os.fsencode(log), _IN_MODIFY) < 0:
             os.close(self._descriptor)
             raise OSError(ctypes.get_errno(), f"inotify cannot watch {str(log)!r}")
+        self._looks = 0
         self._poll = select.poll()
         self._poll.register(self._descriptor, select.POLLIN)
 
-    def wait(self, seconds: float) -> bool:
-        if not self._poll.poll(max(1, min(seconds, _IDLE_POLL) * 1000)):
-            return False
-        os.read(self._descriptor, 4096)
-        return True
+    def wait(self, seconds: float) -> None:
+        if self._looks:
+            self._looks -= 1
+            time.sleep(_LOOK_AGAIN)
+        elif self._poll.poll(max(1, min(seconds, _IDLE_POLL) * 1000)):
+            os.read(self._descriptor, 4096)
+            self._looks = _LOOKS_AFTER_WRITE
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -51,7 +51,6 @@ CREATE TABLE tenure_lease (
     total    REAL
 );
 CREATE INDEX tenure_lease_expiry ON tenure_lease (queue, expires);
-CREATE INDEX tenure_lease_asked ON tenure_lease (owner) WHERE asked;  -- nearly always empty
 
 CREATE TABLE tenure_history (
     id       TEXT    PRIMARY KEY,

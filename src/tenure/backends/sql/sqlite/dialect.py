@@ -1,0 +1,281 @@
+"""SqliteDialect: one host, one writer at a time, and the host's own clock."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Verdict
+from tenure.backends.sql.dialect import KEPT_FAILURES, Claim, Expired, Grant, Pair, Row, Rows, failures, fill
+from tenure.backends.sql.sqlite import statements as sql
+from tenure.backends.sql.sqlite.database import Database
+from tenure.backends.sql.sqlite.wakeup import Wakeup, open_wakeup
+from tenure.backends.sql.steering import end
+from tenure.clock import MICROSECOND, Clock
+
+Plan = list[tuple[str, dict[str, Any]]]
+T = TypeVar("T")
+V = TypeVar("V", Ack, Nack, Abandon)
+_PROMOTE_BATCH = 1000  # a flood that falls due at one instant is promoted over several claims, none of them long
+
+
+class _Ready(Struct, array_like=True, gc=False):
+    """One claimed row, as CLAIM writes it."""
+
+    key: int
+    id: str
+    rank: int
+    attempts: int
+    crashes: int
+    fence: int
+    suspect: bool
+    due: int
+    size: int
+
+
+_to_json = msgspec.json.Encoder().encode
+_rows = msgspec.json.Decoder(list[_Ready], strict=False).decode
+_expired = msgspec.json.Decoder(list[Expired], strict=False).decode
+_keys = msgspec.json.Decoder(list[int]).decode
+_pairs = msgspec.json.Decoder(list[tuple[str, int]]).decode
+
+
+def _text(value: Any) -> str:
+    return _to_json(value).decode()
+
+
+class SqliteDialect:
+    """Batches go in as one JSON text; a transaction holds the write lock of the file."""
+
+    name = "sqlite"
+    schema_exists = sql.SCHEMA_EXISTS
+    replay_jobs = sql.REPLAY_JOBS
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self.place = str(database.path)
+        self.now = clock.now
+
+    def put(self, messages: Sequence[Message]) -> list[str]:
+        now = self.now()
+        with self._database.write() as tx:
+            batch = {"now": now, "first": tx.execute(sql.NEXT_KEY, {"now": now}).fetchone()[0]}
+            rows = [
+                (key, m.id, m.queue, -m.priority, m.handler, m.name, now, _due(m, now), m.body)
+                for key, m in enumerate(messages, batch["first"])
+            ]
+            stored = tx.executemany(sql.PUT_JOB, rows).rowcount
+            tx.execute(sql.PUT_READY, batch)
+            if any(row[7] > now for row in rows):
+                tx.execute(sql.PUT_DELAYED, batch)
+            if stored == len(rows):
+                return [m.id for m in messages]
+            return [id for (id,) in tx.execute(sql.PUT_IDS, batch)]
+
+    def until_work(self, queues: Sequence[str]) -> float:
+        soonest = float("inf")
+        for queue in queues:
+            ready, due = self._database.read(sql.UNTIL_WORK, {"queue": queue})[0]
+            if ready:
+                return 0.0
+            if due is not None:
+                soonest = min(soonest, max(0.0, (due - self.now()) / MICROSECOND))
+        return soonest
+
+    def watch(self) -> Wakeup:
+        return open_wakeup(self._database.log)
+
+    def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]:
+        with self._database.write() as tx:
+            return fill(queues, limit, partial(self._claim_from, tx, grant))
+
+    def archive(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
+        def plan(held: Sequence[Ack]) -> Plan:
+            items = [(v.lease.token, v.state, v.seconds, v.reason, v.output) for v in held]
+            return [(sql.ARCHIVE, {"items": _text(items), "now": self.now()}), *_endings(held)]
+
+        return self._settle(owner, verdicts, plan)
+
+    def give_back(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]:
+        def plan(held: Sequence[Nack]) -> Plan:
+            now = self.now()
+            items = [
+                (
+                    v.lease.token,
+                    now + round(v.delay * MICROSECOND),
+                    v.charge == "attempt",
+                    v.charge == "crash",
+                    v.charge == "suspect",
+                )
+                for v in held
+            ]
+            batch = {"items": _text(items), "now": now}
+            return [(sql.RETURN_READY, batch), (sql.RETURN_DELAYED, batch), *_failures(held), _unlease(held)]
+
+        return self._settle(owner, verdicts, plan)
+
+    def bury(self, owner: str, verdicts: Sequence[Abandon]) -> set[Pair]:
+        def plan(held: Sequence[Abandon]) -> Plan:
+            items = [(v.lease.token, v.reason, v.charge == "attempt", v.charge == "crash") for v in held]
+            return [(sql.BURY, {"items": _text(items), "now": self.now()}), *_failures(held), *_endings(held)]
+
+        return self._settle(owner, verdicts, plan)
+
+    def renew(self, leases: Sequence[Lease], grant: Grant) -> set[Pair]:
+        asked = _asked(grant.owner, leases)
+        with self._database.write() as tx:
+            held, _ = _held(tx, asked)
+            keys = _text([lease.token for lease in leases if (lease.id, lease.fence) in held])
+            tx.execute(sql.RENEW, {"keys": keys, "expires": self.now() + round(grant.seconds * MICROSECOND)})
+        return held
+
+    def expire(self, queue: str, limit: int) -> list[Expired]:
+        moment = {"queue": queue, "now": self.now(), "limit": limit}
+        if self._database.read(sql.EXPIRED, {**moment, "limit": 1})[0][0] == "[]":
+            return []
+        with self._database.write() as tx:
+            found, cancelled = tx.execute(sql.EXPIRED, moment).fetchone()
+            expired = _expired(found)
+            keys = {"keys": _text([row.key for row in expired])}
+            tx.execute(sql.RETURN_EXPIRED, keys)
+            tx.execute(sql.DROP_LEASES, keys)
+            self._end(tx, cancelled)
+        return expired
+
+    def read(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
+        return self._database.read(translated(statement), _bound(parameters))
+
+    def transact(self, work: Callable[[Rows], T]) -> T:
+        with self.migrating() as rows:
+            return work(rows)
+
+    @contextmanager
+    def migrating(self) -> Iterator[Rows]:
+        with self._database.write() as tx:
+            yield _rows_on(tx)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _claim_from(self, tx: Any, grant: Grant, queue: str, limit: int, alone: bool) -> Claim:
+        now = self.now()
+        wanted = {"queue": queue, "limit": limit, "now": now, "most": _PROMOTE_BATCH}
+        found, bodies, something_is_due = tx.execute(sql.CLAIM, wanted).fetchone()
+        if something_is_due:
+            tx.execute(sql.PROMOTE, wanted)
+            tx.execute(sql.PROMOTED, wanted)
+            found, bodies, _ = tx.execute(sql.CLAIM, wanted).fetchone()
+        rows, met_suspect = _up_to_suspect(_rows(found), alone)
+        if rows:
+            claim = {"queue": queue, "rank": rows[-1].rank, "key": rows[-1].key}
+            expires = now + round(grant.seconds * MICROSECOND)
+            tx.execute(sql.GRANT, {**claim, "owner": grant.owner, "expires": expires})
+            tx.execute(sql.GRANTED, claim)
+        return Claim(_leases(queue, rows, bodies, grant.owner), met_suspect)
+
+    def _settle(self, owner: str, verdicts: Sequence[V], plan: Callable[[Sequence[V]], Plan]) -> set[Pair]:
+        """The statements are made up before the database is taken: nearly always every lease is held."""
+        steps = plan(verdicts)
+        leases = [verdict.lease for verdict in verdicts]
+        asked, pairs = _asked(owner, leases), {(lease.id, lease.fence) for lease in leases}
+        with self._database.write() as tx:
+            held, cancelled = _held(tx, asked)
+            if held != pairs:
+                held &= pairs
+                mine = [verdict for verdict in verdicts if (verdict.lease.id, verdict.lease.fence) in held]
+                steps = plan(mine) if mine else []
+            for statement, parameters in steps:
+                tx.execute(statement, parameters)
+            self._end(tx, cancelled)
+        return held
+
+    def _end(self, tx: Any, cancelled: str) -> None:
+        """What waits again although somebody cancelled it ends; `cancelled` is a JSON array of keys."""
+        if cancelled != "[]":
+            end(_rows_on(tx), _keys(cancelled), self.now())
+
+
+def _due(message: Message, now: int) -> int:
+    return message.due or (now + round(message.delay * MICROSECOND) if message.delay else now)
+
+
+def _leases(queue: str, rows: list[_Ready], bodies: bytes, owner: str) -> list[Lease]:
+    leases = []
+    start = 0
+    for row in rows:
+        end = start + row.size
+        leases.append(
+            Lease(
+                id=row.id,
+                queue=queue,
+                body=bodies[start:end],
+                owner=owner,
+                fence=row.fence,
+                attempts=row.attempts,
+                crashes=row.crashes,
+                suspect=row.suspect,
+                priority=-row.rank,
+                due=row.due,
+                token=row.key,
+            )
+        )
+        start = end
+    return leases
+
+
+def _up_to_suspect(rows: list[_Ready], alone: bool) -> tuple[list[_Ready], bool]:
+    """The rows before the first suspect, or that one by itself, so that its fate is known to be its own."""
+    for index, row in enumerate(rows):
+        if row.suspect:
+            return rows[: index or alone], True
+    return rows, False
+
+
+def _asked(owner: str, leases: Sequence[Lease]) -> dict[str, str]:
+    return {"keys": _text([lease.token for lease in leases]), "owner": owner}
+
+
+def _held(tx: Any, asked: dict[str, str]) -> tuple[set[Pair], str]:
+    """What is held, and the keys of those that somebody cancelled.
+
+    Ids, not keys, because a key may be used again once its job has ended and the clock was set back.
+    """
+    found, cancelled = tx.execute(sql.HELD, asked).fetchone()
+    return set(_pairs(found)), cancelled
+
+
+def _failures(verdicts: Sequence[Nack | Abandon]) -> Plan:
+    """Steps that keep what went wrong, the newest so many."""
+    found = failures(verdicts)
+    if not found:
+        return []
+    trimmed = {"items": _text([item[:2] for item in found]), "keep": KEPT_FAILURES}
+    return [(sql.KEEP_FAILURES, {"items": _text(found)}), (sql.TRIM_FAILURES, trimmed)]
+
+
+def _unlease(verdicts: Sequence[Verdict]) -> tuple[str, dict[str, Any]]:
+    return sql.DROP_LEASES, {"keys": _text([verdict.lease.token for verdict in verdicts])}
+
+
+def _endings(verdicts: Sequence[Verdict]) -> Plan:
+    """Steps that take a job out of the live tables."""
+    dropped = _unlease(verdicts)
+    return [dropped, (sql.DROP_JOBS, dropped[1])]
+
+
+@lru_cache
+def translated(statement: str) -> str:
+    """A neutral statement in SQLite's words: the file has one writer, so nobody need be kept away."""
+    return re.sub(r"IN :(\w+)", r"IN (SELECT value FROM json_each(:\1))", statement).replace(" FOR UPDATE", "")
+
+
+def _rows_on(tx: Any) -> Rows:
+    return lambda statement, parameters: tx.execute(translated(statement), _bound(parameters)).fetchall()
+
+
+def _bound(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _text(value) if isinstance(value, list) else value for name, value in parameters.items()}
