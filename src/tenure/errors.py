@@ -103,6 +103,34 @@ class Retry(TenureError):
         self.delay = delay
 
 
+class Refused(TenureError):
+    """Raised by a handler, or at enqueue: this may never run; a dead letter at once, whatever its retries."""
+
+    def __init__(self, message: str, *, reason: str = "forbidden") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class CommandFailed(TenureError):
+    """A command or program ended badly; `code` is its exit code, or minus the signal that killed it."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ListenersFailed(TenureError):
+    """Listeners of an event failed; the others were told all the same."""
+
+
+class RequestFailed(TenureError):
+    """A request got no good answer; `status` is that of the answer, or None when there was none."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class Cancel(TenureError):
     """Raised by a handler: stop this job for good without calling it a failure."""
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from tenure.errors import SettingsError
+from tenure.permissions import Command, Event, Http, Shell
 
 PREFIX = "TENURE_"
 _SECRET = frozenset({"keys", "url", "backends"})
@@ -53,6 +54,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     max_memory: float | None = None
     refresh_interval: float = 300.0
     retention: Retention = Retention()
+    command: dict[str, Command] = {}
+    shell: Shell = Shell()
+    event: Event = Event()
+    http: Http = Http()
 
     def __post_init__(self) -> None:
         if not self.queues:

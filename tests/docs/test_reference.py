@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import tenure
-from tenure import errors, events, settings
+from tenure import errors, events, permissions, settings
 from tenure.definition.options import JobOptions
 from tenure.metrics import memory
 from tenure.worker.worker import Worker
@@ -19,6 +19,13 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 SIGNATURE = re.compile(r"^### `([\w.]+)(\(.*\))`$", re.MULTILINE)
 PUBLIC = {name: getattr(tenure, name) for name in tenure.__all__} | {"Worker": Worker}
 
+TABLES: dict[str, type] = {
+    "": settings.Settings,
+    "retention.": settings.Retention,
+    "shell.": permissions.Shell,
+    "event.": permissions.Event,
+    "http.": permissions.Http,
+}
 EVENTS = [cls.__name__ for cls in typing.get_args(events.Event)]
 
 
@@ -42,13 +49,15 @@ def classes_of(module: ModuleType) -> list[str]:
 
 def settings_rows() -> list[tuple[str, str, str, str]]:
     described = []
-    for prefix, struct in (("", settings.Settings), ("retention.", settings.Retention)):
+    for prefix, struct in TABLES.items():
         for field in msgspec.structs.fields(struct):
             default = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
             kind = getattr(field.type, "__name__", str(field.type)) if inspect.isclass(field.type) else str(field.type)
-            shown = "Retention()" if isinstance(default, settings.Retention) else repr(default)
+            shown = f"{type(default).__name__}()" if isinstance(default, msgspec.Struct) else repr(default)
             variable = settings.PREFIX + (prefix + field.name).upper().replace(".", "__")
-            described.append((prefix + field.name, kind.replace("typing.", ""), shown, variable))
+            described.append(
+                (prefix + field.name, re.sub(r"typing\.|tenure\.permissions\.", "", kind), shown, variable)
+            )
     return described
 
 

@@ -5,7 +5,7 @@ import logging
 import os
 import pkgutil
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
@@ -18,6 +18,8 @@ from tenure.app.workshop import RunnerKind, Workshop
 from tenure.backends.contract import Backend, Embedded, InProcess, Lease, Message, Verdict
 from tenure.backends.opening import open_backend
 from tenure.backends.sync import SyncBackend
+from tenure.builtin.event import Subscriber
+from tenure.builtin.handlers import Builtins
 from tenure.clock import Clock, SystemClock
 from tenure.definition.builder import JobBuilder
 from tenure.definition.context import Context
@@ -29,10 +31,11 @@ from tenure.definition.options import JobOptions
 from tenure.definition.queues import QueueClass, Queues
 from tenure.definition.registry import Registry
 from tenure.definition.retry import Backoff, RetryPolicy
-from tenure.errors import PartialPut, SettingsError, TenureError
+from tenure.errors import InvalidJob, PartialPut, SettingsError, TenureError
 from tenure.events import Enqueued, Listener, Listeners
 from tenure.execution.attempt import Attempt, Performer
 from tenure.metrics.memory import MemoryCollector, WorkerCounters
+from tenure.permissions import Argument
 from tenure.wire.envelope import Wire, due_at
 from tenure.wire.keyfile import load_or_create
 from tenure.wire.signing import Key, Ring, new_key, parse_key
@@ -44,6 +47,7 @@ logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S", bound=Subscriber)
 _DEVELOPMENT_SECRET = b"a secret that is none: for development"
 CHUNK = 1000  # messages per put: larger transactions gained nothing and hold the write lock longer
 
@@ -72,7 +76,8 @@ class Tenure:
         self.listeners = Listeners()
         self.metrics = MemoryCollector()
         self.listeners.add(WorkerCounters(self.metrics))
-        self.registry = Registry(self.settings.allow)
+        self._builtins = Builtins(self.settings.command, self.settings.shell, self.settings.event, self.settings.http)
+        self.registry = Registry(self.settings.allow, self._builtins.handlers(self.settings.max_retries))
         self.queues = Queues()
         self.retry = retry or _backoff(self.settings.backoff)
         self._channels: dict[str, Channel] = {}
@@ -112,7 +117,7 @@ class Tenure:
     def enqueue(self, job: Job, backend: str | None = None) -> str:
         """Put one job on its queue, here or on another backend (a name from the settings, or a URL)."""
         channel = self.channel(backend)
-        message = self._message(job, channel.wire)
+        message = self._message(job, channel)
         channel.backend.put([message])
         if self.listeners:
             self.listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
@@ -124,7 +129,7 @@ class Tenure:
         ids: list[str] = []
         try:
             for chunk in _chunks(jobs, CHUNK):
-                messages = [self._message(job, channel.wire) for job in chunk]
+                messages = [self._message(job, channel) for job in chunk]
                 channel.backend.put(messages)
                 ids += [message.id for message in messages]
                 self._tell(messages)
@@ -159,6 +164,19 @@ class Tenure:
         pipeline = self._pipeline(channel.wire)
         workshop = Workshop(self.settings, self.clock, self.listeners, self.queues, channel.backend, pipeline)
         return workshop.worker(lane, runner, concurrency, location)
+
+    def command(self, name: str, target: Callable[..., Any], *, arguments: Sequence[Argument] | None = None) -> None:
+        """Let `command` jobs run this under a name: a click command, or a function that takes a list of texts."""
+        self._builtins.commands.add(name, target, arguments)
+
+    def on(self, event: str) -> Callable[[S], S]:
+        """Have a function called with the data of each `event` job of this name: `@app.on("order.paid")`."""
+
+        def subscribe(subscriber: S) -> S:
+            self._builtins.subscribers.add(event, subscriber)
+            return subscriber
+
+        return subscribe
 
     def listen(self, listener: Listener) -> None:
         """Have every event told to this callable."""
@@ -245,16 +263,21 @@ class Tenure:
         with Performer(self.clock) as performer:
             return pipeline.conclude(attempt, performer.perform(attempt))
 
-    def _message(self, job: Job, wire: Wire) -> Message:
+    def _message(self, job: Job, channel: Channel) -> Message:
         if (queue := self.queues.resolve(job.queue)) != job.queue:
             job = job.replace(queue=queue)
         handler = self.registry.resolve(job.handler, job.queue)
+        if handler.in_process and not isinstance(channel.backend, InProcess):
+            raise InvalidJob(
+                f"a {job.handler!r} job cannot leave this process, and this backend takes it elsewhere; "
+                "make the callable a function with @app.job, or enqueue it on memory:// or sync://"
+            )
         identifier = job.id or new_id()
         now = self.clock.now()
         return Message(
             id=identifier,
             queue=job.queue,
-            body=wire.seal(job, handler.shape.pack(job.payload), identifier, now),
+            body=channel.wire.seal(job, handler.shape.pack(job.payload), identifier, now),
             handler=job.handler,
             name=job.name,
             priority=job.priority,

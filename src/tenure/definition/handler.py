@@ -31,7 +31,10 @@ class HandlerClass(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """`call(context, value)` runs it with an unpacked payload; `instance` makes what `call` is given first."""
+    """`call(context, value)` runs it with an unpacked payload; `make` makes what `call` is given first.
+
+    `in_process` says that its jobs cannot leave the process that enqueues them.
+    """
 
     key: str
     shape: Shape
@@ -41,6 +44,7 @@ class Handler:
     defaults: dict[str, Any] = field(default_factory=dict)
     retry: RetryPolicy | None = None
     bind: Callable[..., dict[str, Any]] | None = None
+    in_process: bool = False
 
 
 def from_function(

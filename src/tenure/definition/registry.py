@@ -7,10 +7,14 @@ from tenure.errors import ForbiddenHandler, InvalidHandler, UnknownHandler
 
 
 class Registry:
-    """Keys to handlers; a queue with an allowlist runs only what it names, and an empty allowlist denies."""
+    """Keys to handlers; a queue with an allowlist runs only what it names, and an empty allowlist denies.
 
-    def __init__(self, allowlists: Mapping[str, Iterable[str]] | None = None) -> None:
+    A handler of the app's own takes the place of the built-in one with the same key.
+    """
+
+    def __init__(self, allowlists: Mapping[str, Iterable[str]] | None = None, builtins: Iterable[Handler] = ()) -> None:
         self._handlers: dict[str, Handler] = {}
+        self._builtins = {handler.key: handler for handler in builtins}
         self._allowlists = {queue: frozenset(keys) for queue, keys in (allowlists or {}).items()}
 
     def add(self, handler: Handler) -> None:
@@ -21,14 +25,14 @@ class Registry:
         self._handlers[handler.key] = handler
 
     def get(self, key: str) -> Handler:
-        try:
-            return self._handlers[key]
-        except KeyError:
+        found = self._handlers.get(key) or self._builtins.get(key)
+        if found is None:
             known = ", ".join(sorted(self._handlers)) or "none"
             raise UnknownHandler(
                 f"no handler is registered under {key!r} (registered: {known}); "
                 "register it, or import the module that does"
-            ) from None
+            )
+        return found
 
     def resolve(self, key: str, queue: str) -> Handler:
         """The handler for a key on this queue, or the error that says why not."""
@@ -40,7 +44,7 @@ class Registry:
         return self.get(key)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._handlers
+        return key in self._handlers or key in self._builtins
 
     def __iter__(self) -> Iterator[Handler]:
         return iter(self._handlers.values())

@@ -17,7 +17,7 @@ from tenure.definition.context import Context
 from tenure.definition.duration import Duration, to_moment, to_seconds
 from tenure.definition.failure import Failure, carriable, from_exception
 from tenure.definition.handler import Handler
-from tenure.errors import Cancel, DeadlineExceeded, InvalidJob, Postpone, Retry, StopNow
+from tenure.errors import Cancel, DeadlineExceeded, InvalidJob, Postpone, Refused, Retry, StopNow
 from tenure.execution.capture import Capture
 from tenure.execution.deadline import AlarmDeadline, Deadline
 from tenure.execution.outcome import Kind, Outcome, normalise
@@ -212,6 +212,8 @@ def failed(error: BaseException, started: int, begun: float, attempt: Attempt, n
         return outcome_of("interrupted", started, begun, reason="interrupted")
     if isinstance(error, Cancel):
         return outcome_of("cancelled", started, begun, reason=carriable(str(error)))
+    if isinstance(error, Refused):
+        return outcome_of("unfit", started, begun, failure=failure, reason=error.reason)
     try:
         if isinstance(error, Retry):
             delay = None if error.delay is None else seconds_until(error.delay, now, "the delay of Retry")

@@ -61,6 +61,8 @@ class Capture:
         printed = _printed.get()
         if printed is None or not printed.is_open:
             return self._through.write(text)
+        if not isinstance(text, str):  # as a text stream refuses it: click asks in this way which kind it has
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         if printed.size <= MAX_OUTPUT:
             printed.parts.append(text)
             printed.size += len(text)

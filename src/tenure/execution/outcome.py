@@ -25,7 +25,7 @@ MAX_OUTPUT = 64 * 1024
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """`unfit`: the payload did not fit the handler, so it was never called.
+    """`unfit`: the payload did not fit the handler, which was not called; with a `reason`, the handler refused it.
     `interrupted`: the worker stopped it; `neighbour`: another job of its process had to be killed.
     `crashed`: its process died while it ran alone; `suspect`: while several ran; `lost`: its lease had passed on.
 

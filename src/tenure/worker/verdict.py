@@ -39,7 +39,7 @@ def decide(attempt: Attempt, outcome: Outcome, default: RetryPolicy) -> Verdict:
         case "crashed":
             return _crashed(attempt, lease, outcome, default)
         case "unfit":
-            return Abandon(lease=lease, reason="invalid_payload", failure=outcome.failure)
+            return Abandon(lease=lease, reason=outcome.reason or "invalid_payload", failure=outcome.failure)
     if lease.attempts >= attempt.envelope.max_retries:
         reason = "timed_out" if outcome.kind == "timed_out" else "failed"
         return Abandon(lease=lease, reason=reason, charge="attempt", failure=outcome.failure)

@@ -35,6 +35,15 @@ def test_lines_written_together_are_kept(printed_by):
     assert printed_by(lambda: sys.stdout.writelines(["a\n", "b\n"])) == "a\nb\n"
 
 
+def test_bytes_are_refused_as_a_text_stream_refuses_them(printed_by):
+    def write_bytes():
+        with pytest.raises(TypeError, match="must be str, not bytes"):
+            sys.stdout.write(b"raw")
+        print("text")
+
+    assert printed_by(write_bytes) == "text\n"
+
+
 def test_what_is_printed_before_and_after_passes_through(capsys):
     capture = Capture()
     with capture.installed():

@@ -1,0 +1,158 @@
+"""The `command` handler: console commands that were declared under a name; a message chooses, it never defines."""
+
+import importlib
+import inspect
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import entry_points
+from operator import attrgetter
+from typing import Any
+
+from tenure.builtin import program
+from tenure.builtin.arguments import check_arguments, check_texts
+from tenure.builtin.shape import CheckedShape
+from tenure.definition.context import Context
+from tenure.definition.handler import Handler
+from tenure.errors import CommandFailed, InvalidHandler, Refused
+from tenure.permissions import Argument, Command, check_order
+
+_DAY = 86_400.0
+_MAX_OUTPUT = 65_536
+_ENTRY = "import sys; from {module} import {first}; sys.argv[0] = {name!r}; sys.exit({attribute}())"
+Target = str | tuple[str, ...] | Callable[..., Any]
+
+
+class Commands:
+    """The commands of an app by name, from its settings and its code."""
+
+    def __init__(self, declared: Mapping[str, Command]) -> None:
+        self._targets: dict[str, Target] = {name: command.run for name, command in declared.items()}
+        self._arguments = {name: command.arguments for name, command in declared.items()}
+
+    def add(self, name: str, target: Callable[..., Any], arguments: Sequence[Argument] | None) -> None:
+        if name in self._targets:
+            raise InvalidHandler(f"a command is already declared under {name!r}; choose another name")
+        check_order(tuple(arguments or ()))
+        self._targets[name] = target
+        self._arguments[name] = None if arguments is None else tuple(arguments)
+
+    def authorise(self, payload: str | list[str]) -> tuple[str, list[str]]:
+        """The name and the arguments in a payload, if they were declared."""
+        name, *given = _words(payload)
+        if not self._targets:
+            raise Refused(
+                f"command {name!r:.80} may not run: none is declared; declare it with app.command({name!r:.80}, …) "
+                'or in a table such as [tool.tenure.command.report] with run = "shop.cli:report"'
+            )
+        if name not in self._targets:
+            raise Refused(f"command {name!r:.80} is not declared (declared: {', '.join(sorted(self._targets))})")
+        declared = self._arguments[name]
+        if declared is not None:
+            check_arguments(f"command {name!r}", given, declared)
+        elif given and isinstance(self._targets[name], tuple):
+            raise Refused(f"command {name!r} takes no arguments: its declaration has no 'arguments' to check them by")
+        check_texts(f"command {name!r}", given)
+        return name, given
+
+    def run(self, context: Context, payload: str | list[str]) -> Any:
+        name, given = self.authorise(payload)
+        target = self._targets[name]
+        if isinstance(target, tuple):
+            limits = program.bounds(context, _DAY, _MAX_OUTPUT)
+            ended = program.run(f"command {name!r}", [*_argv(name, target), *given], limits)
+            ended.check(f"command {name!r}")
+            return ended.out.text()
+        function = _loaded(target) if isinstance(target, str) else target
+        return _called(name, function, given, declared=self._arguments[name] is not None)
+
+
+def command_handler(commands: Commands) -> Handler:
+    """Payload: the command line as a text or a list of texts, its first word the declared name."""
+    shape = CheckedShape(str | list[str], commands.authorise)
+    return Handler(key="command", shape=shape, call=commands.run, is_async=False)
+
+
+def _words(payload: str | list[str]) -> list[str]:
+    try:
+        words = shlex.split(payload) if isinstance(payload, str) else payload
+    except ValueError as error:
+        raise Refused(f"the command line cannot be split into words: {error}", reason="invalid_payload") from None
+    if not words:
+        raise Refused("a command job needs the name of a command", reason="invalid_payload")
+    return words
+
+
+def _argv(name: str, run: tuple[str, ...]) -> list[str]:
+    """What runs a module or an installed script in a Python of its own."""
+    if run[0] == "-m":
+        return [sys.executable, *run]
+    found = next(iter(entry_points(group="console_scripts", name=run[0])), None)
+    if found is None:
+        raise LookupError(f"command {name!r} runs the script {run[0]!r}, which is not installed here")
+    first = found.attr.partition(".")[0]
+    return [
+        sys.executable,
+        "-c",
+        _ENTRY.format(module=found.module, first=first, name=run[0], attribute=found.attr),
+        *run[1:],
+    ]
+
+
+def _loaded(place: str) -> Callable[..., Any]:
+    """What settings, never a message, named as `module:callable`."""
+    module, _, attribute = place.partition(":")
+    found = attrgetter(attribute)(importlib.import_module(module))
+    if not callable(found):
+        raise InvalidHandler(f"{place!r} is declared as a command but is {type(found).__qualname__}, not callable")
+    return found  # type: ignore[no-any-return]
+
+
+def _called(name: str, function: Callable[..., Any], given: list[str], *, declared: bool) -> Any:
+    """Call it as its script would: what it returns or exits with decides."""
+    try:
+        if hasattr(function, "make_context"):
+            return _click(name, function, given)
+        if not inspect.signature(function).parameters:
+            if given:
+                raise Refused(f"command {name!r} takes no arguments, and was given {len(given)}")
+            result = function()
+        elif given and not declared:
+            raise Refused(f"command {name!r} takes no arguments: its declaration has no 'arguments' to check them by")
+        else:
+            result = function(given)
+    except SystemExit as exit:
+        if isinstance(exit.code, str):
+            raise CommandFailed(f"command {name!r} ended with: {exit.code}", 1) from None
+        result = exit.code
+    if isinstance(result, int) and not isinstance(result, bool):
+        if result:
+            raise CommandFailed(f"command {name!r} ended with exit code {result}", result)
+        return None
+    return result
+
+
+def _click(name: str, command: Any, given: list[str]) -> Any:
+    import click  # only those who run click commands wait for it
+
+    try:
+        context = command.make_context(name, list(given))
+    except click.exceptions.Exit as exit:  # --help
+        return _exit(name, exit.exit_code)
+    except click.UsageError as error:
+        story = f"command {name!r} does not take these arguments: {error.format_message()}"
+        raise Refused(story, reason="invalid_payload") from None
+    try:
+        with context:
+            return command.invoke(context)
+    except click.exceptions.Exit as exit:
+        return _exit(name, exit.exit_code)
+    except click.ClickException as error:
+        raise CommandFailed(f"command {name!r} failed: {error.format_message()}", error.exit_code) from error
+    except click.Abort:
+        raise CommandFailed(f"command {name!r} was aborted", 1) from None
+
+
+def _exit(name: str, code: int) -> None:
+    if code:
+        raise CommandFailed(f"command {name!r} ended with exit code {code}", code)

@@ -1,0 +1,91 @@
+"""The `shell` handler: a program by its argv, never through a shell, from an allowlist of real paths."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tenure.builtin import launch, program
+from tenure.builtin.arguments import check_arguments, check_texts
+from tenure.builtin.shape import CheckedShape
+from tenure.definition.context import Context
+from tenure.definition.handler import Handler
+from tenure.errors import Refused
+from tenure.permissions import MEGABYTE, Shell
+
+_LAUNCHER = [sys.executable, "-I", "-S", "-B", launch.__file__]
+_OTHERS_WRITE = 0o022
+
+
+def shell_handler(permitted: Shell) -> Handler:
+    """Payload: the argv as a list of texts; result: what the program wrote to stdout."""
+
+    def call(context: Context, argv: list[str]) -> str:
+        entry = authorise(permitted, argv)
+        executable = _executable(entry)
+        with TemporaryDirectory(prefix="tenure-shell-") as folder:
+            ended = program.run(
+                repr(entry),
+                [*_LAUNCHER, _limits(permitted), executable, entry, *argv[1:]],
+                program.bounds(context, permitted.timeout, permitted.max_output),
+                environment=_environment(permitted, folder),
+                folder=folder,
+                umask=0o077,
+            )
+        ended.check(repr(entry))
+        return ended.out.text()
+
+    shape = CheckedShape(list[str], lambda argv: authorise(permitted, argv))
+    return Handler(key="shell", shape=shape, call=call, is_async=False)
+
+
+def authorise(permitted: Shell, argv: Sequence[str]) -> str:
+    """The entry of the allowlist under which this argv may run; it, and not the message, becomes argv[0]."""
+    if not argv or not argv[0].startswith("/"):
+        raise Refused("a shell job needs a list that begins with an absolute path; nothing is looked up on PATH")
+    check_texts(repr(argv[0]), argv)
+    if not permitted.allow:
+        if permitted.allow_all:
+            return argv[0]
+        raise Refused(
+            f"{argv[0]!r:.200} may not run: no program is allowed; name those that are in the setting 'shell.allow', "
+            'such as allow = ["/usr/bin/convert"] in the table [tool.tenure.shell]'
+        )
+    real = os.path.realpath(argv[0])
+    for entry in permitted.allow:
+        if os.path.realpath(entry) == real:
+            if entry in permitted.arguments:
+                check_arguments(repr(entry), argv[1:], permitted.arguments[entry])
+            return entry
+    raise Refused(f"{argv[0]!r:.200} may not run: the setting 'shell.allow' does not name it")
+
+
+def _executable(entry: str) -> str:
+    """The file behind an entry, if nobody but its owner could have put it there."""
+    real = Path(entry).resolve()
+    try:
+        mode = real.stat().st_mode
+    except OSError as error:
+        raise FileNotFoundError(f"{entry!r} is not on this machine: {error.strerror}") from error
+    if mode & _OTHERS_WRITE:
+        raise Refused(f"{entry!r} may be written by others than its owner; take that away with chmod go-w {real}")
+    return str(real)
+
+
+def _environment(permitted: Shell, folder: str) -> dict[str, str]:
+    """A few harmless variables and those of the settings: nothing of the worker's own, where secrets are."""
+    clean = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": folder, "TMPDIR": folder}
+    return clean | permitted.environment
+
+
+def _limits(permitted: Shell) -> str:
+    limits = {
+        "RLIMIT_CORE": 0,
+        "RLIMIT_CPU": permitted.cpu_seconds,
+        "RLIMIT_FSIZE": permitted.file_size * MEGABYTE,
+        "RLIMIT_NOFILE": permitted.open_files,
+        "RLIMIT_NPROC": permitted.processes,
+        "RLIMIT_AS": None if permitted.memory is None else permitted.memory * MEGABYTE,
+    }
+    return " ".join(f"{name}={value}" for name, value in limits.items() if value is not None)

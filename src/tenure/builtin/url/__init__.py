@@ -1,0 +1,1 @@
+"""The `url` handler: one HTTP request to a host that was allowed, at an address that was judged."""

@@ -1,0 +1,127 @@
+"""Permissions: what the built-in handlers may do, as values; those that are empty permit nothing."""
+
+import re
+from ipaddress import ip_network
+from itertools import pairwise
+
+from msgspec import Struct
+
+_ENTRY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?")
+_HOST = re.compile(r"\*|\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]")
+MEGABYTE = 1024 * 1024
+
+
+class Argument(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """One place in the arguments of a command: `fixed`, `one_of`, `pattern` or `integer` says what may stand there.
+
+    A text that begins with `-` is refused unless it is fixed, listed, or `dash` allows it.
+    Only the last places may be `optional`, and only the very last may `repeat`.
+    """
+
+    fixed: str | None = None
+    one_of: tuple[str, ...] = ()
+    pattern: str | None = None
+    integer: tuple[int, int] | None = None
+    dash: bool = False
+    optional: bool = False
+    repeat: bool = False
+
+    def __post_init__(self) -> None:
+        if sum((self.fixed is not None, bool(self.one_of), self.pattern is not None, self.integer is not None)) != 1:
+            raise ValueError("an argument needs exactly one of fixed, one_of, pattern and integer")
+        if self.pattern is not None:
+            try:
+                re.compile(self.pattern)
+            except re.error as error:
+                raise ValueError(f"the pattern {self.pattern!r} of an argument is not one: {error}") from None
+
+
+class Command(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A console command: `module:callable` run in the worker, or an argv for a Python process of its own.
+
+    That argv begins with the name of an installed script, or with `-m` and a module.
+    """
+
+    run: str | tuple[str, ...]
+    arguments: tuple[Argument, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.run, str):
+            named = self.run if ":" in self.run else ""
+        else:
+            named = "".join(self.run[1:2] if self.run[:1] == ("-m",) else self.run[:1]).replace("-", "_")
+        if not _ENTRY.fullmatch(named):
+            raise ValueError(f"run must be 'module:callable', ['script', …] or ['-m', 'module', …], got {self.run!r}")
+        check_order(self.arguments or ())
+
+
+class Shell(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Programs by absolute path; memory and file sizes are megabytes."""
+
+    allow: tuple[str, ...] = ()
+    allow_all: bool = False
+    arguments: dict[str, tuple[Argument, ...]] = {}
+    environment: dict[str, str] = {}
+    timeout: float = 3600.0
+    max_output: int = 65_536
+    cpu_seconds: int | None = None
+    memory: int | None = None
+    file_size: int = 1024
+    open_files: int = 256
+    processes: int | None = None
+
+    def __post_init__(self) -> None:
+        for path in (*self.allow, *self.arguments):
+            if not path.startswith("/"):
+                raise ValueError(f"shell: {path!r} must be an absolute path; nothing is looked up on PATH")
+        for path, arguments in self.arguments.items():
+            if path not in self.allow:
+                raise ValueError(f"shell.arguments names {path!r}, which shell.allow does not")
+            check_order(arguments)
+
+
+class Event(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Events by name."""
+
+    allow: tuple[str, ...] = ()
+
+
+class Http(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Hosts by name: `api.example.com`, `.example.com` for all below it, `*` for every public one.
+
+    `networks` opens private address ranges; addresses that serve a cloud's secrets stay closed whatever it says.
+    """
+
+    allow: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = ("https",)
+    methods: tuple[str, ...] = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+    ports: tuple[int, ...] = (80, 443)
+    networks: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ("accept", "accept-language", "authorization", "content-type", "idempotency-key")
+    certificates: str | None = None
+    connect_timeout: float = 5.0
+    timeout: float = 30.0
+    max_head: int = 32_768
+    max_body: int = 65_536
+    failing_status: int = 400
+    max_retry_after: float = 3600.0
+
+    def __post_init__(self) -> None:
+        for host in self.allow:
+            if not _HOST.fullmatch(host):
+                raise ValueError(f"http.allow: {host!r} is not a host; write 'api.example.com', '.example.com' or '*'")
+        for scheme in self.schemes:
+            if scheme not in ("http", "https"):
+                raise ValueError(f"http.schemes: {scheme!r} is not one of http, https")
+        for network in self.networks:
+            try:
+                ip_network(network)
+            except ValueError as error:
+                raise ValueError(f"http.networks: {error}") from None
+
+
+def check_order(arguments: tuple[Argument, ...]) -> None:
+    """Refuse rules that would not say which text stands for which argument."""
+    for rule, following in pairwise(arguments):
+        if rule.repeat or (rule.optional and not following.optional):
+            raise ValueError("only the last arguments may be optional, and only the very last may repeat")
