@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tenure.app import Tenure
     from tenure.backends.opening import register_backend
+    from tenure.cron.builder import ScheduleBuilder
+    from tenure.cron.schedule import Schedule
     from tenure.definition.builder import JobBuilder
     from tenure.definition.context import Context, current_context
     from tenure.definition.function import JobFunction
@@ -28,6 +30,8 @@ else:
         "Postpone": "tenure.errors",
         "Retry": "tenure.errors",
         "RetryPolicy": "tenure.definition.retry",
+        "Schedule": "tenure.cron.schedule",
+        "ScheduleBuilder": "tenure.cron.builder",
         "Tenure": "tenure.app",
         "TenureError": "tenure.errors",
         "current_context": "tenure.definition.context",
@@ -56,6 +60,8 @@ __all__ = [
     "Postpone",
     "Retry",
     "RetryPolicy",
+    "Schedule",
+    "ScheduleBuilder",
     "Tenure",
     "TenureError",
     "__version__",

@@ -38,6 +38,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     app: str | None = None
     modules: tuple[str, ...] = ()
     environment: str = "production"
+    timezone: str = "UTC"
+    schedules: str | None = None
     queues: tuple[str, ...] = ("default",)
     aliases: dict[str, str] = {}
     allow: dict[str, tuple[str, ...]] = {}
@@ -62,6 +64,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.queues:
             raise ValueError("queues must name at least one queue")
+        if self.timezone != "UTC":
+            _check_zone(self.timezone)
         if not self.lease >= 1:
             raise ValueError("lease must be at least 1 second")
         if not self.stop_grace >= 0:
@@ -83,6 +87,15 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """Without the secrets: settings end up in logs and on screens."""
         return [(name, "…" if name in _SECRET else getattr(self, name)) for name in self.__struct_fields__]
+
+
+def _check_zone(name: str) -> None:
+    from zoneinfo import ZoneInfo  # only for those who name one
+
+    try:
+        ZoneInfo(name)
+    except (LookupError, ValueError, OSError):
+        raise ValueError(f"timezone must be a name such as 'Europe/Madrid' or 'UTC', not {name!r}") from None
 
 
 def load(

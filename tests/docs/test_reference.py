@@ -93,7 +93,9 @@ def test_a_job_option_is_described(name: str) -> None:
     assert f"`{name}`" in page("python-api.md")
 
 
-@pytest.mark.parametrize("cls", [tenure.Tenure, tenure.JobBuilder, tenure.JobFunction, tenure.Context, Worker])
+@pytest.mark.parametrize(
+    "cls", [tenure.Tenure, tenure.JobBuilder, tenure.ScheduleBuilder, tenure.JobFunction, tenure.Context, Worker]
+)
 def test_a_public_method_is_described(cls: type) -> None:
     text = page("python-api.md")
     methods = [name for name in vars(cls) if not name.startswith("_")]

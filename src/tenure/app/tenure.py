@@ -14,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 import msgspec
 
 from tenure import settings as setting
+from tenure.app.scheduling import register_schedules
 from tenure.app.workshop import RunnerKind, Workshop
 from tenure.backends.contract import Backend, Embedded, InProcess, Lease, Message, Verdict
 from tenure.backends.opening import open_backend
@@ -21,6 +22,8 @@ from tenure.backends.sync import SyncBackend
 from tenure.builtin.event import Subscriber
 from tenure.builtin.handlers import Builtins
 from tenure.clock import Clock, SystemClock
+from tenure.cron.builder import ScheduleBuilder
+from tenure.cron.registry import Schedules
 from tenure.definition.builder import JobBuilder
 from tenure.definition.context import Context
 from tenure.definition.function import JobFunction
@@ -79,6 +82,7 @@ class Tenure:
         self._builtins = Builtins(self.settings.command, self.settings.shell, self.settings.event, self.settings.http)
         self.registry = Registry(self.settings.allow, self._builtins.handlers(self.settings.max_retries))
         self.queues = Queues()
+        self.schedules = Schedules(self.settings.timezone, lambda: register_schedules(self, self.settings.schedules))
         self.retry = retry or _backoff(self.settings.backoff)
         self._channels: dict[str, Channel] = {}
         self._opening = threading.Lock()
@@ -113,6 +117,11 @@ class Tenure:
         if payload is None and found.bind is not None:
             payload = {}  # a function's payload is the object of its arguments, even when there are none
         return JobBuilder(Job(handler=handler, payload=payload, **found.defaults), self.enqueue)
+
+    def schedule(self, job: Job | str, payload: Any = None) -> ScheduleBuilder:
+        """Have a job run by the clock: `app.schedule(job).daily_at("02:00")`; a handler's key is defined first."""
+        described = self.define(job, payload).build() if isinstance(job, str) else job
+        return self.schedules.add(ScheduleBuilder(described, self.enqueue))
 
     def enqueue(self, job: Job, backend: str | None = None) -> str:
         """Put one job on its queue, here or on another backend (a name from the settings, or a URL)."""

@@ -1,0 +1,42 @@
+"""What schedules cost: the same few due among a hundred and among ten thousand."""
+
+import time
+
+from tenure.clock import MICROSECOND
+from tenure.cron.agenda import Agenda
+from tenure.cron.schedule import Schedule
+from tenure.definition.job import Job
+
+MINUTE = 60 * MICROSECOND
+BEGIN = 29_000_000 * MINUTE
+DUE = 10
+
+
+def agenda(jobs: int) -> dict[str, float]:  # noqa: ARG001 - every row has one signature
+    """Starting with 10 000 schedules, and a minute in which ten of them are due; then ten of a hundred."""
+    many, starting = _agenda(10_000)
+    few, _ = _agenda(100)
+    return {
+        "10000 schedules, start s": starting,
+        "10000, µs a minute": _minute(many),
+        "100, µs a minute": _minute(few),
+    }
+
+
+def _agenda(count: int) -> tuple[Agenda, float]:
+    """Ten are due every minute, the others once a year."""
+    crons = ["* * * * *"] * DUE + [f"{n % 60} {n % 24} {n % 28 + 1} 1 *" for n in range(count - DUE)]
+    schedules = [Schedule(name=str(n), job=Job(handler="noop", cron=cron)) for n, cron in enumerate(crons)]
+    begun = time.perf_counter()
+    made = Agenda(schedules, BEGIN)
+    return made, time.perf_counter() - begun
+
+
+def _minute(made: Agenda) -> float:
+    count = 500
+    begun = time.perf_counter()
+    for minute in range(1, count + 1):
+        due, _ = made.take(BEGIN + minute * MINUTE)
+        if len(due) < DUE:
+            raise RuntimeError(f"{len(due)} were due in minute {minute}, not {DUE}")
+    return (time.perf_counter() - begun) / count * 1_000_000
