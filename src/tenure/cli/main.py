@@ -14,6 +14,7 @@ _COMMANDS = {
     "health": "Count jobs per queue and state.",
     "jobs": "Look at single jobs.",
     "workers": "List the workers that are alive.",
+    "cron": "Look at schedules, and at what they will do.",
     "dead": "List, replay and purge dead letters.",
     "db": "Bring the database schema up to date.",
     "key": "Make signing keys.",
