@@ -63,6 +63,12 @@ class UnsupportedVersion(MessageRejected):
     reason = "unsupported_version"
 
 
+class NewerPayload(MessageRejected):
+    """The payload is of a version that our handler does not know (yet): a deploy may be under way."""
+
+    reason = "newer_payload"
+
+
 class BackendError(TenureError):
     """A backend could not do what it was asked."""
 

@@ -27,10 +27,10 @@ from tenure.cron.registry import Schedules
 from tenure.definition.builder import JobBuilder
 from tenure.definition.context import Context
 from tenure.definition.function import JobFunction
-from tenure.definition.handler import from_class, from_function
+from tenure.definition.handler import HandlerOptions, from_class, from_function
 from tenure.definition.identity import new_id
 from tenure.definition.job import Job
-from tenure.definition.options import JobOptions
+from tenure.definition.middleware import Middleware
 from tenure.definition.queues import QueueClass, Queues
 from tenure.definition.registry import Registry
 from tenure.definition.retry import Backoff, RetryPolicy
@@ -51,6 +51,7 @@ logger = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound=Subscriber)
+M = TypeVar("M", bound=Middleware)
 _DEVELOPMENT_SECRET = b"a secret that is none: for development"
 CHUNK = 1000  # messages per put: larger transactions gained nothing and hold the write lock longer
 
@@ -96,18 +97,16 @@ class Tenure:
     def job(self, function: Callable[P, R], /) -> JobFunction[P, R]: ...
 
     @overload
-    def job(
-        self, function: None = None, /, *, retry: RetryPolicy | None = None, **options: Unpack[JobOptions]
-    ) -> "Decorator": ...
+    def job(self, function: None = None, /, **options: Unpack[HandlerOptions]) -> "Decorator": ...
 
-    def job(self, function: Any = None, /, *, retry: RetryPolicy | None = None, **options: Unpack[JobOptions]) -> Any:
+    def job(self, function: Any = None, /, **options: Unpack[HandlerOptions]) -> Any:
         """Make a function a job: `@app.job` or `@app.job(queue="emails", max_retries=3)`; `name` is its key."""
-        decorator = Decorator(self, retry, options)
+        decorator = Decorator(self, options)
         return decorator if function is None else decorator(function)
 
-    def register(self, key: str, cls: type, *, retry: RetryPolicy | None = None, **options: Unpack[JobOptions]) -> None:
+    def register(self, key: str, cls: type, **options: Unpack[HandlerOptions]) -> None:
         """Make a class with a `handle` method the handler for a key."""
-        handler = from_class(key, cls, dict(options), retry)
+        handler = from_class(key, cls, options)
         handler.defaults.setdefault("max_retries", self.settings.max_retries)
         self.registry.add(handler)
 
@@ -186,6 +185,11 @@ class Tenure:
             return subscriber
 
         return subscribe
+
+    def middleware(self, middleware: M) -> M:
+        """Put a function around every handler: `@app.middleware def timed(ctx, proceed): … return proceed()`."""
+        self.registry.use(middleware)
+        return middleware
 
     def listen(self, listener: Listener) -> None:
         """Have every event told to this callable."""
@@ -286,7 +290,7 @@ class Tenure:
         return Message(
             id=identifier,
             queue=job.queue,
-            body=channel.wire.seal(job, handler.shape.pack(job.payload), identifier, now),
+            body=channel.wire.seal(job, handler.shape.pack(job.payload), identifier, now, handler.version),
             handler=job.handler,
             name=job.name,
             priority=job.priority,
@@ -307,9 +311,8 @@ class Tenure:
 class Decorator:
     """What `app.job(...)` returns: turns a function into a JobFunction."""
 
-    def __init__(self, app: Tenure, retry: RetryPolicy | None, options: JobOptions) -> None:
+    def __init__(self, app: Tenure, options: HandlerOptions) -> None:
         self._app = app
-        self._retry = retry
         self._options = options
 
     @overload
@@ -319,9 +322,9 @@ class Decorator:
     def __call__(self, function: Callable[P, R], /) -> JobFunction[P, R]: ...
 
     def __call__(self, function: Any, /) -> Any:
-        options: dict[str, Any] = {"max_retries": self._app.settings.max_retries, **self._options}
+        options: HandlerOptions = {"max_retries": self._app.settings.max_retries, **self._options}
         key = options.pop("name", None) or function.__name__
-        handler = from_function(key, function, options, self._retry)
+        handler = from_function(key, function, options)
         self._app.registry.add(handler)
         return JobFunction(function, handler, self._app.enqueue)
 

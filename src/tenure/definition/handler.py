@@ -2,20 +2,34 @@
 
 import copy
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, get_type_hints
 
 import msgspec
 
 from tenure.definition.context import Context
+from tenure.definition.middleware import Middleware, wrap
 from tenure.definition.options import JobOptions, check_key, normalise
 from tenure.definition.payload import Shape
 from tenure.definition.retry import RetryPolicy
+from tenure.definition.versions import Upcaster, check_versions, lift
 from tenure.errors import InvalidHandler, InvalidPayload
 
 _CONTAINERS = (list, dict, set, bytearray)
+
+
+class HandlerOptions(JobOptions, total=False):
+    """What a handler may be registered with: the options of its jobs, and what is its own."""
+
+    retry: RetryPolicy | None
+    payload_version: int
+    upcasters: Mapping[int, Upcaster]
+    middleware: Sequence[Middleware]
+
+
+_OPTIONS = JobOptions.__annotations__.keys() | HandlerOptions.__annotations__.keys()
 
 
 class HandlerClass(Protocol):
@@ -45,28 +59,35 @@ class Handler:
     retry: RetryPolicy | None = None
     bind: Callable[..., dict[str, Any]] | None = None
     in_process: bool = False
+    version: int = 1
+    upcasters: Mapping[int, Upcaster] = field(default_factory=dict)
+
+    def unpack(self, payload: bytes, version: int) -> Any:
+        """The payload as its declared type, lifted first if it was sent in an older version."""
+        return self.shape.unpack(payload if version == self.version else lift(payload, version, self.upcasters))
+
+    def inside(self, middleware: Sequence[Middleware]) -> "Handler":
+        """The same handler with its call wrapped."""
+        return replace(self, call=wrap(self.call, middleware, is_async=self.is_async)) if middleware else self
 
 
-def from_function(
-    key: str, function: Callable[..., Any], options: dict[str, Any], retry: RetryPolicy | None = None
-) -> Handler:
+def from_function(key: str, function: Callable[..., Any], options: HandlerOptions) -> Handler:
     """A handler whose payload is the object of the function's arguments."""
     check_key(key)
     parameters, wants_context = _parameters(function)
     arguments = _arguments_type(key, function, parameters)
-    return Handler(
+    handler = Handler(
         key=key,
         shape=_shape(function, arguments, rebuild=lambda payload: arguments(**payload)),
         call=_spread(function, parameters, wants_context),
         is_async=inspect.iscoroutinefunction(function),
-        defaults=normalise(options),
-        retry=retry,
         bind=_binder(key, parameters),
     )
+    return _with_options(handler, dict(options))
 
 
-def from_class(key: str, cls: type, options: dict[str, Any], retry: RetryPolicy | None = None) -> Handler:
-    """A handler class; its class attributes named like job options (`max_retries = 3`) are defaults."""
+def from_class(key: str, cls: type, options: HandlerOptions) -> Handler:
+    """A handler class; its class attributes named like options (`max_retries = 3`) are defaults."""
     check_key(key)
     method = getattr(cls, "handle", None)
     if not callable(method):
@@ -75,15 +96,23 @@ def from_class(key: str, cls: type, options: dict[str, Any], retry: RetryPolicy 
     if len(parameters) > 1:
         raise InvalidHandler(f"{cls.__qualname__}.handle takes at most a Context and one payload, not {parameters}")
     declared = _hints(method).get(parameters[0].name, Any) if parameters else Any
-    own = {name: getattr(cls, name) for name in JobOptions.__annotations__.keys() - {"name"} if hasattr(cls, name)}
-    return Handler(
+    own = {name: getattr(cls, name) for name in _OPTIONS - {"name"} if hasattr(cls, name)}
+    handler = Handler(
         key=key,
         shape=_shape(method, declared),
         call=_method_call(method, bool(parameters), wants_context),
         is_async=inspect.iscoroutinefunction(method),
         make=cls,
-        defaults=normalise({**own, **options}),
-        retry=retry,
+    )
+    return _with_options(handler, {**own, **options})
+
+
+def _with_options(handler: Handler, options: dict[str, Any]) -> Handler:
+    retry, version = options.pop("retry", None), options.pop("payload_version", 1)
+    upcasters, middleware = options.pop("upcasters", {}), options.pop("middleware", ())
+    check_versions(handler.key, version, upcasters)
+    return replace(
+        handler.inside(middleware), retry=retry, version=version, upcasters=upcasters, defaults=normalise(options)
     )
 
 

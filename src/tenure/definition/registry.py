@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from tenure.definition.handler import Handler
+from tenure.definition.middleware import Middleware
 from tenure.errors import ForbiddenHandler, InvalidHandler, UnknownHandler
 
 
@@ -13,26 +14,35 @@ class Registry:
     """
 
     def __init__(self, allowlists: Mapping[str, Iterable[str]] | None = None, builtins: Iterable[Handler] = ()) -> None:
-        self._handlers: dict[str, Handler] = {}
+        self._own: dict[str, Handler] = {}
         self._builtins = {handler.key: handler for handler in builtins}
+        self._wrapped = dict(self._builtins)
+        self._middleware: list[Middleware] = []
         self._allowlists = {queue: frozenset(keys) for queue, keys in (allowlists or {}).items()}
 
     def add(self, handler: Handler) -> None:
-        if handler.key in self._handlers:
+        if handler.key in self._own:
             raise InvalidHandler(
                 f"a handler is already registered under {handler.key!r}; pass name=... to give this one another key"
             )
-        self._handlers[handler.key] = handler
+        self._own[handler.key] = handler
+        self._wrapped[handler.key] = handler.inside(self._middleware)
+
+    def use(self, middleware: Middleware) -> None:
+        """Wrap every handler, those there are and those to come."""
+        self._middleware.append(middleware)
+        plain = {**self._builtins, **self._own}
+        self._wrapped = {key: handler.inside(self._middleware) for key, handler in plain.items()}
 
     def get(self, key: str) -> Handler:
-        found = self._handlers.get(key) or self._builtins.get(key)
-        if found is None:
-            known = ", ".join(sorted(self._handlers)) or "none"
+        try:
+            return self._wrapped[key]
+        except KeyError:
+            known = ", ".join(sorted(self._own)) or "none"
             raise UnknownHandler(
                 f"no handler is registered under {key!r} (registered: {known}); "
                 "register it, or import the module that does"
-            )
-        return found
+            ) from None
 
     def resolve(self, key: str, queue: str) -> Handler:
         """The handler for a key on this queue, or the error that says why not."""
@@ -44,7 +54,7 @@ class Registry:
         return self.get(key)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._handlers or key in self._builtins
+        return key in self._wrapped
 
     def __iter__(self) -> Iterator[Handler]:
-        return iter(self._handlers.values())
+        return (self._wrapped[key] for key in self._own)

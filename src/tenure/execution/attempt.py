@@ -17,7 +17,7 @@ from tenure.definition.context import Context
 from tenure.definition.duration import Duration, to_moment, to_seconds
 from tenure.definition.failure import Failure, carriable, from_exception
 from tenure.definition.handler import Handler
-from tenure.errors import Cancel, DeadlineExceeded, InvalidJob, Postpone, Refused, Retry, StopNow
+from tenure.errors import Cancel, DeadlineExceeded, InvalidJob, NewerPayload, Postpone, Refused, Retry, StopNow
 from tenure.execution.capture import Capture
 from tenure.execution.deadline import AlarmDeadline, Deadline
 from tenure.execution.outcome import Kind, Outcome, normalise
@@ -38,6 +38,15 @@ class Attempt(Struct, frozen=True):
     fence: int
     timeout: float | None
     ticket: Any
+
+
+def check_version(handler: Handler, envelope: Envelope) -> None:
+    """Refuse a payload that is newer than what the handler reads here."""
+    if envelope.version is not UNSET and envelope.version > handler.version:
+        raise NewerPayload(
+            f"the payload is of version {envelope.version} and handler {handler.key!r} reads up to {handler.version} "
+            "here; deploy the newer handler"
+        )
 
 
 class Performer:
@@ -66,7 +75,7 @@ class Performer:
     def perform(self, attempt: Attempt) -> Outcome:
         started, begun = self._clock.now(), time.perf_counter()
         try:
-            value = attempt.handler.shape.unpack(attempt.envelope.payload)
+            value = attempt.handler.unpack(attempt.envelope.payload, attempt.envelope.payload_version)
         except Exception as error:  # declared types run code of their own while they are built
             return outcome_of("unfit", started, begun, failure=from_exception(error, started, attempt.number))
         subject = to_context(attempt, value)

@@ -37,6 +37,11 @@ class Envelope(Struct, frozen=True, rename="camel"):
     meta: dict[str, Any] | UnsetType = UNSET
     created_at: datetime | UnsetType = UNSET
     expires_at: datetime | UnsetType = UNSET
+    version: int | UnsetType = UNSET
+
+    @property
+    def payload_version(self) -> int:
+        return 1 if self.version is UNSET else self.version
 
 
 _encoder = msgspec.json.Encoder()
@@ -50,12 +55,12 @@ class Wire:
         self._ring = ring
         self._max_bytes = max_bytes
 
-    def seal(self, job: Job, payload: bytes, identifier: str, now: int) -> bytes:
+    def seal(self, job: Job, payload: bytes, identifier: str, now: int, version: int = 1) -> bytes:
         """The bytes of a message; they never change again, whatever happens to the job."""
         if job.meta and (fault := find_fault(job.meta, "meta")):
             raise InvalidJob(f"{fault[0]} of job {job.handler!r} is {fault[1]!r:.80}; {fault[2]}")
         try:
-            unsealed = _encoder.encode(_envelope(job, payload, self._ring.kid, identifier, now))
+            unsealed = _encoder.encode(_envelope(job, payload, self._ring.kid, identifier, now, version))
         except UnicodeEncodeError as error:
             raise InvalidJob(f"job {job.handler!r} has text that UTF-8 cannot carry: {error}") from error
         sealed = self._ring.seal(unsealed)
@@ -99,7 +104,7 @@ def is_canonical(envelope: Envelope, sealed: bytes) -> bool:
     return len(unsealed) + SEAL_SIZE == len(sealed) and sealed.startswith(unsealed)
 
 
-def _envelope(job: Job, payload: bytes, kid: str, identifier: str, now: int) -> Envelope:
+def _envelope(job: Job, payload: bytes, kid: str, identifier: str, now: int, version: int) -> Envelope:
     return Envelope(
         1,
         kid,
@@ -120,6 +125,7 @@ def _envelope(job: Job, payload: bytes, kid: str, identifier: str, now: int) -> 
         job.meta or UNSET,
         to_datetime(now),
         job.expires_at or UNSET,
+        UNSET if version == 1 else version,
     )
 
 

@@ -10,8 +10,15 @@ from tenure.clock import MICROSECOND, Clock
 from tenure.definition.failure import from_exception
 from tenure.definition.registry import Registry
 from tenure.definition.retry import RetryPolicy
-from tenure.errors import ForbiddenHandler, MessageRejected, UnknownHandler, UnknownKey, UnsupportedVersion
-from tenure.execution.attempt import Attempt
+from tenure.errors import (
+    ForbiddenHandler,
+    MessageRejected,
+    NewerPayload,
+    UnknownHandler,
+    UnknownKey,
+    UnsupportedVersion,
+)
+from tenure.execution.attempt import Attempt, check_version
 from tenure.execution.outcome import Outcome
 from tenure.wire.envelope import Wire
 from tenure.worker.verdict import decide, refuse
@@ -59,7 +66,8 @@ class Pipeline:
         try:
             envelope = self._wire.open(lease.body, lease.queue)
             handler = self._registry.resolve(envelope.job, lease.queue)
-        except (UnknownHandler, UnknownKey, UnsupportedVersion) as error:
+            check_version(handler, envelope)
+        except (UnknownHandler, UnknownKey, UnsupportedVersion, NewerPayload) as error:
             return self._wait_for_deploy(lease, error, now)
         except ForbiddenHandler as error:
             return self._reject(lease, "forbidden", error, now)

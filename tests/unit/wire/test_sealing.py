@@ -42,7 +42,7 @@ def test_an_opened_message_holds_what_was_sealed(wire):
         meta={"tenant": "a"},
     )
 
-    envelope = wire.open(wire.seal(job, b"[1,2]", "id-1", NOW), "slow")
+    envelope = wire.open(wire.seal(job, b"[1,2]", "id-1", NOW, version=2), "slow")
 
     assert msgspec.structs.asdict(envelope) == {
         "v": 1,
@@ -64,6 +64,7 @@ def test_an_opened_message_holds_what_was_sealed(wire):
         "meta": {"tenant": "a"},
         "created_at": to_datetime(NOW),
         "expires_at": datetime(2030, 7, 1, tzinfo=UTC),
+        "version": 2,
     }
 
 
@@ -71,7 +72,7 @@ def test_what_was_not_set_is_not_there(wire, sealed):
     envelope = wire.open(sealed, "slow")
 
     unset = [name for name, value in msgspec.structs.asdict(envelope).items() if value is UNSET]
-    assert unset == ["timeout", "single_instance", "max_crashes", "backoff", "meta", "expires_at"]
+    assert unset == ["timeout", "single_instance", "max_crashes", "backoff", "meta", "expires_at", "version"]
 
 
 def test_the_members_of_a_message_keep_their_order(sealed):

@@ -51,7 +51,7 @@ def attempt_of(wire, lease_of):
     def make(job=None, *, retry=None, attempts=0, crashes=0, fence=1):
         lease = lease_of(job, attempts=attempts, crashes=crashes, fence=fence)
         envelope = wire.open(lease.body, lease.queue)
-        handler = from_function("ping", ping, {}, retry)
+        handler = from_function("ping", ping, {"retry": retry})
         return Attempt(handler, envelope, attempts + 1, crashes, lease.fence, None, lease)
 
     return make

@@ -13,8 +13,8 @@ from typing import NoReturn
 
 from tenure.clock import Clock
 from tenure.definition.handler import Handler
-from tenure.errors import UnknownHandler
-from tenure.execution.attempt import Attempt, Performer
+from tenure.errors import NewerPayload, UnknownHandler
+from tenure.execution.attempt import Attempt, Performer, check_version
 from tenure.execution.children.frames import Frames, Order, Report, decode_orders, frame
 from tenure.execution.children.marks import Marks
 from tenure.execution.children.tidiness import Tidiness
@@ -78,8 +78,10 @@ class Desk:
         envelope: Envelope = peek(order.body)
         try:
             handler = self._resolve(envelope.job)
-        except UnknownHandler:  # our code is not the parent's: a deploy is under way
-            self.report(slot, order, self._not_run("postponed", "unknown_handler", _LOOK_AGAIN))
+            check_version(handler, envelope)
+        except (UnknownHandler, NewerPayload) as error:  # our code is not the parent's: a deploy is under way
+            reason = error.reason if isinstance(error, NewerPayload) else "unknown_handler"
+            self.report(slot, order, self._not_run("postponed", reason, _LOOK_AGAIN))
             return None
         return Attempt(handler, envelope, order.number, order.crashes, order.fence, order.timeout, order.ticket)
 

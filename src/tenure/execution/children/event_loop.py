@@ -130,7 +130,7 @@ class LoopPerformer:
             return await self._on_thread(attempt)
         started, begun = self._clock.now(), time.perf_counter()
         try:
-            value = attempt.handler.shape.unpack(attempt.envelope.payload)
+            value = attempt.handler.unpack(attempt.envelope.payload, attempt.envelope.payload_version)
         except Exception as error:  # declared types run code of their own while they are built
             return outcome_of("unfit", started, begun, failure=from_exception(error, started, attempt.number))
         subject = to_context(attempt, value)
