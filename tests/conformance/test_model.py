@@ -1,4 +1,4 @@
-"""Memory and SQLite agree with a model written without looking at either."""
+"""Every backend agrees with a model written without looking at any."""
 
 import itertools
 import tempfile
@@ -18,6 +18,11 @@ def test_the_sqlite_backend_agrees_with_the_model():
     numbers = itertools.count()
     with tempfile.TemporaryDirectory() as folder:
         run(lambda clock: open_backend(f"sqlite:///{folder}/{next(numbers)}.db?synchronous=normal", clock), examples=30)
+
+
+def test_the_redis_backend_agrees_with_the_model(redis_url):
+    numbers = itertools.count()
+    run(lambda clock: open_backend(f"{redis_url}:{next(numbers)}", clock), examples=30)
 
 
 def run(opener, examples):

@@ -16,6 +16,9 @@ _BUILT_IN = {
     "memory": "tenure.backends.memory:open_url",
     "sync": "tenure.backends.sync:open_url",
     "sqlite": "tenure.backends.sql.sqlite.opening:open_url",
+    "redis": "tenure.backends.redis.opening:open_url",
+    "rediss": "tenure.backends.redis.opening:open_url",
+    "unix": "tenure.backends.redis.opening:open_url",
 }
 _registered: dict[str, Opener] = {}
 

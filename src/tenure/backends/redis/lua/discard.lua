@@ -1,0 +1,9 @@
+-- Deletes dead letters for good. ARGV: time, ids. Answers the ids that were dead.
+local gone = {}
+for i = 2, #ARGV do
+  if redis.call('ZREM', key('dead'), ARGV[i]) == 1 then
+    gone[#gone + 1] = ARGV[i]
+    for _, name in ipairs({ 'jobs', 'deaths', 'failures' }) do redis.call('HDEL', key(name), ARGV[i]) end
+  end
+end
+return gone

@@ -1,0 +1,34 @@
+-- Stores messages whose id is new. ARGV: time, n, ids, tails, ranks, and n due times when any is not "at once".
+local n = tonumber(ARGV[2])
+local now = time()
+local timed = #ARGV > 3 * n + 2
+local ids = {}
+for i = 1, n do ids[i] = ARGV[i + 2] end
+local known = ask('HMGET', key('jobs'), ids)
+local seq = redis.call('INCRBY', key('seq'), n) - n
+local records, ready, delayed, refused = {}, {}, {}, {}
+
+for i = 1, n do
+  if known[i] then
+    refused[#refused + 1] = i
+  else
+    local place = ARGV[2 * n + 2 + i] + seq + i
+    local due = timed and ARGV[3 * n + 2 + i] or now
+    if string.sub(due, 1, 1) == '+' then due = later(now, string.sub(due, 2)) end
+    records[#records + 1] = ids[i]
+    records[#records + 1] = (seq + i) .. ' ' .. now .. ' ' .. due .. ' ' .. ARGV[n + 2 + i]
+    if tonumber(due) > tonumber(now) then
+      delayed[#delayed + 1] = due
+      delayed[#delayed + 1] = string.format('%.0f', place) .. ':' .. ids[i]
+    else
+      ready[#ready + 1] = place
+      ready[#ready + 1] = ids[i]
+    end
+  end
+end
+
+call('HSET', key('jobs'), records)
+call('ZADD', key('ready'), ready)
+call('ZADD', key('delayed'), delayed)
+if #records > 0 then wake() end  -- also for what is delayed: a waiter must learn of an earlier due time
+return { seq, refused }

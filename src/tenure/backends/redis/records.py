@@ -1,0 +1,103 @@
+"""RedisRecords: what people look at and act on: counts, single jobs, dead letters, old history.
+
+A job is looked for in every queue, since nothing but its queue knows it; nothing here is on the hot path.
+"""
+
+import re
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
+
+from tenure.backends.contract import STATES, JobRecord
+from tenure.backends.redis import notation
+from tenure.backends.redis.connections import Line, Word
+from tenure.backends.redis.names import Names
+from tenure.backends.redis.patience import patiently
+from tenure.backends.redis.scripts import Scripts
+
+_SCAN = 1000
+
+
+class RedisRecords:
+    """One script a queue, all queues at once."""
+
+    def __init__(self, line: Line, scripts: Scripts, names: Names) -> None:
+        self._line = line
+        self._scripts = scripts
+        self._names = names
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        found = {queue: dict(zip(STATES, counts, strict=True)) for queue, counts in self._everywhere("counts")}
+        return {queue: counts for queue, counts in found.items() if any(counts.values())}
+
+    def find(self, id: str) -> JobRecord | None:
+        for queue, found in self._everywhere("find", id):
+            if found:
+                return self._found(id, queue, found)
+        return None
+
+    def dead(
+        self, *, queue: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
+    ) -> list[JobRecord]:
+        words: tuple[Word, ...] = (limit, *(after or ("", "")))
+        pages = self._everywhere("dead", *words, queues=None if queue is None else [queue])
+        letters = [
+            notation.read_dead(id.decode(), name, died, record, outcome, notation.read_failures(failures))
+            for name, page in pages
+            for id, died, record, outcome, failures in page
+        ]
+        return sorted(letters, key=attrgetter("finished_at", "id"))[:limit]
+
+    def replay(self, ids: Sequence[str]) -> list[str]:
+        return [id.decode() for _, found in self._everywhere("replay", *dict.fromkeys(ids)) for id in found]
+
+    def discard(self, ids: Sequence[str]) -> list[str]:
+        return [id.decode() for _, found in self._everywhere("discard", *dict.fromkeys(ids)) for id in found]
+
+    def trim(self, state: str, before: int, limit: int) -> int:
+        gone = 0
+        for queue in self._queues():
+            if gone < limit:
+                gone += self._scripts.run("trim", self._names.queue(queue), [state, before, limit - gone])
+        return gone
+
+    def _everywhere(self, name: str, *words: Word, queues: Sequence[str] | None = None) -> list[tuple[str, Any]]:
+        """What a script answers on every queue, or on these."""
+        named = self._queues() if queues is None else queues
+        replies = self._scripts.run_each([(name, self._names.queue(queue), words) for queue in named])
+        return list(zip(named, replies, strict=True))
+
+    def _queues(self) -> list[str]:
+        return sorted(name.decode() for name in patiently(lambda: self._line.ask("SMEMBERS", self._names.queues)))
+
+    def _found(self, id: str, queue: str, found: list[Any]) -> JobRecord | None:
+        state, record, meta, moment, outcome, failures, progress, asked = found
+        errors = notation.read_failures(failures)
+        if state == b"ended":
+            return notation.read_ended(id, queue, record, errors)
+        if state == b"dead":
+            return notation.read_dead(id, queue, moment, record, outcome, errors)
+        attempts, crashes, fence, _ = notation.counters(meta)
+        more: dict[str, Any] = {"failures": errors}
+        if state == b"delayed":
+            more["due_at"] = int(moment)
+        if state == b"leased":
+            holder = self._holder(id, queue)
+            if holder is None:
+                return self.find(id)  # settled while we looked
+            more["owner"], fence, more["lease_until"] = holder
+            more |= {"progress": notation.read_progress(progress), "cancel_asked": bool(asked)}
+        return notation.read_live(id, queue, state.decode(), record, (attempts, crashes, fence), **more)
+
+    def _holder(self, id: str, queue: str) -> tuple[str, int, int] | None:
+        """Owner, fence and expiry of a job's lease, looked for among all leases of its queue."""
+        key, pattern = f"{self._names.queue(queue)}:leases", re.sub(r"([*?\[\]\\^])", r"\\\1", id) + ":*"
+        cursor = b"0"
+        while True:
+            cursor, found = self._line.ask("ZSCAN", key, cursor, "MATCH", pattern, "COUNT", _SCAN)
+            for member, expires in zip(found[::2], found[1::2], strict=True):
+                holds, owner, fence, _ = member.decode().rsplit(":", 3)
+                if holds == id:
+                    return owner, int(fence), int(expires)
+            if cursor == b"0":
+                return None

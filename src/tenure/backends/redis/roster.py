@@ -1,0 +1,29 @@
+"""RedisRoster: which workers are alive."""
+
+import msgspec
+
+from tenure.backends.contract import WorkerRecord
+from tenure.backends.redis import notation
+from tenure.backends.redis.names import Names
+from tenure.backends.redis.scripts import Scripts
+from tenure.clock import MICROSECOND
+
+_worker = msgspec.json.Decoder(WorkerRecord).decode
+
+
+class RedisRoster:
+    """Workers by the time until which they said that they live."""
+
+    def __init__(self, scripts: Scripts, names: Names) -> None:
+        self._scripts = scripts
+        self._key = names.workers
+
+    def greet(self, worker: WorkerRecord, seconds: float) -> None:
+        self._scripts.run("greet", self._key, [worker.id, round(seconds * MICROSECOND), notation.text(worker)])
+
+    def part(self, id: str) -> None:
+        self._scripts.run("part", self._key, [id])
+
+    def workers(self) -> list[WorkerRecord]:
+        records = [_worker(record) for record in self._scripts.run("workers", self._key) if record]
+        return sorted(records, key=lambda worker: worker.started_at)
