@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tenure.definition.retry import Backoff, RetryPolicy
     from tenure.errors import Cancel, Postpone, Retry, TenureError
     from tenure.execution.outcome import Outcome
+    from tenure.worker.lane import Lane
 else:
     # Imported on first use: the command line answers --help in a third of the time. A type checker does not see
     # __getattr__, so that it still refuses names that do not exist.
@@ -26,6 +27,7 @@ else:
         "JobBuilder": "tenure.definition.builder",
         "JobFunction": "tenure.definition.function",
         "JobOptions": "tenure.definition.options",
+        "Lane": "tenure.worker.lane",
         "Outcome": "tenure.execution.outcome",
         "Postpone": "tenure.errors",
         "Retry": "tenure.errors",
@@ -56,6 +58,7 @@ __all__ = [
     "JobBuilder",
     "JobFunction",
     "JobOptions",
+    "Lane",
     "Outcome",
     "Postpone",
     "Retry",

@@ -30,6 +30,15 @@ class Retention(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 raise ValueError(f"retention.{state} must be at least 0 days (0 keeps for ever)")
 
 
+class LaneSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A lane of `tenure work`: queues, and how their jobs run; a concurrency of 0 is what suits the runner."""
+
+    queues: tuple[str, ...] = ()
+    weights: dict[str, float] = {}
+    runner: str = "process"
+    concurrency: int = 0
+
+
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Every setting and its default; the reference page of the docs is made from these fields."""
 
@@ -41,6 +50,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     timezone: str = "UTC"
     schedules: str | None = None
     queues: tuple[str, ...] = ("default",)
+    lanes: dict[str, LaneSettings] = {}
     aliases: dict[str, str] = {}
     allow: dict[str, tuple[str, ...]] = {}
     keys: tuple[str, ...] = ()
@@ -191,8 +201,14 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def _checked(values: dict[str, Any], source: str) -> Settings:
+    place = ""
     try:
+        lanes = values.get("lanes")
+        for name, lane in lanes.items() if isinstance(lanes, dict) else ():
+            place = f"lane {name!r}: "  # else the error could not say which
+            msgspec.convert(lane, LaneSettings, strict=False)
+        place = ""
         return msgspec.convert(values, Settings, strict=False)
     except (msgspec.ValidationError, ValueError) as error:
         text = str(error).replace("Object contains unknown field", "unknown setting").replace("`$.", "`")
-        raise SettingsError(f"{source}: {text}; see the settings reference for what exists") from error
+        raise SettingsError(f"{source}: {place}{text}; see the settings reference for what exists") from error

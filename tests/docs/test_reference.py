@@ -22,6 +22,7 @@ PUBLIC = {name: getattr(tenure, name) for name in tenure.__all__} | {"Worker": W
 TABLES: dict[str, type] = {
     "": settings.Settings,
     "retention.": settings.Retention,
+    "lanes.NAME.": settings.LaneSettings,
     "shell.": permissions.Shell,
     "event.": permissions.Event,
     "http.": permissions.Http,
@@ -55,9 +56,7 @@ def settings_rows() -> list[tuple[str, str, str, str]]:
             kind = getattr(field.type, "__name__", str(field.type)) if inspect.isclass(field.type) else str(field.type)
             shown = f"{type(default).__name__}()" if isinstance(default, msgspec.Struct) else repr(default)
             variable = settings.PREFIX + (prefix + field.name).upper().replace(".", "__")
-            described.append(
-                (prefix + field.name, re.sub(r"typing\.|tenure\.permissions\.", "", kind), shown, variable)
-            )
+            described.append((prefix + field.name, re.sub(r"typing\.|tenure\.\w+\.", "", kind), shown, variable))
     return described
 
 

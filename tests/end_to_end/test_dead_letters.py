@@ -86,7 +86,8 @@ def test_all_dead_letters_of_a_queue_are_replayed(tenure, two_dead):
 
 def test_more_dead_letters_than_a_page_are_all_replayed(tenure):
     (tenure.folder / "many.py").write_text("from shop import *\napp.enqueue_many(fail.build() for _ in range(1100))\n")
-    tenure("--app", "many:app", "work", "--burst", "--quiet")
+    tenure.python("many.py")
+    tenure("work", "--burst", "--quiet")
     assert tenure("dead", "replay", "--all").stdout == "replayed 1100\n"
     assert tenure("dead", "replay", "--all").stdout == "replayed 0\n"
 

@@ -9,11 +9,11 @@ import pytest
 SOON = 10.0
 
 
-@pytest.fixture
-def busy(tenure, eventually):
-    """A worker in the middle of a job, and the id of that job."""
+@pytest.fixture(params=["inline", "process"])
+def busy(request, tenure, eventually):
+    """A worker in the middle of its only job at a time, and the id of that job."""
     id = tenure.enqueue("hold")
-    worker = tenure.start("work")
+    worker = tenure.start("work", "--runner", request.param, "--concurrency", "1")
     eventually((tenure.folder / "started").exists)
     return worker, id
 

@@ -37,9 +37,10 @@ def pid_of(line):
 
 @pytest.fixture
 def crew(tenure):
-    """Starts a supervisor and waits until its workers work; returns it and their pids."""
+    """Starts a supervisor and waits until its workers work; returns it and their pids, under which their jobs run."""
 
     def start(count, *arguments, **environment):
+        arguments = arguments or ("--runner", "inline")
         supervisor = tenure.start("work", "--processes", str(count), *arguments, **environment)
         return supervisor, [pid_of(supervisor.stdout.readline()) for _ in range(count)]
 

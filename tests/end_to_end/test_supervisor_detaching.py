@@ -98,7 +98,7 @@ def test_of_two_workers_that_start_at_once_with_one_pid_file_one_works(tenure, p
 
 
 def test_a_worker_that_starts_over_keeps_its_pid_file(tenure, pid_file, eventually):
-    worker = tenure.start("work", "--pid-file", str(pid_file))
+    worker = tenure.start("work", "--runner", "inline", "--pid-file", str(pid_file))
     assert worker.stdout.readline().startswith("Working on")
     worker.send_signal(signal.SIGHUP)
     assert [worker.stdout.readline().split()[0] for _ in range(2)] == ["Stopped", "Working"]
@@ -148,7 +148,7 @@ def test_what_a_child_of_a_detached_worker_writes_ends_up_in_its_log(tenure, det
 
 
 def test_a_detached_worker_that_starts_over_goes_on_with_its_log(tenure, detach, eventually):
-    pid = detach("--log-file", "work.log")
+    pid = detach("--log-file", "work.log", "--runner", "inline")
     log = tenure.folder / "work.log"
     os.kill(pid, signal.SIGHUP)
     eventually(lambda: log.read_text().count("Working on") == 2)
@@ -204,5 +204,5 @@ def test_setproctitle_is_used_when_it_is_installed(tenure):
     (tenure.folder / "setproctitle.py").write_text(
         "def setproctitle(title):\n    open('titles', 'a').write(f'{title}\\n')\n"
     )
-    tenure("work", "--burst", "--processes", "1")
+    tenure("work", "--burst", "--processes", "1", "--runner", "inline")
     assert (tenure.folder / "titles").read_text() == "tenure: supervisor\ntenure: worker\n"

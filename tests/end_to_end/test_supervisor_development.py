@@ -70,7 +70,7 @@ def test_a_change_brings_in_the_new_code_and_the_watcher_ends_with_the_worker(te
 def test_a_change_that_does_not_start_leaves_the_old_code_at_work(tenure, book, eventually):
     (tenure.folder / "watchfiles.py").write_text(WATCHFILES)
     tenure.enqueue("hold")
-    worker = tenure.start("work", "--reload")
+    worker = tenure.start("work", "--reload", "--runner", "inline")
     eventually((tenure.folder / "started").exists)
     save(tenure, "1 / 0")
     (tenure.folder / "saved").touch()

@@ -80,7 +80,7 @@ def stop(worker):
 
 def test_an_inline_worker_starts_over_in_its_process_after_so_many_jobs(tenure, enqueue, book, eventually):
     enqueue("note", 5)
-    worker = tenure.start("work", "--recycle-after", "2")
+    worker = tenure.start("work", "--runner", "inline", "--recycle-after", "2")
     eventually(lambda: len(book()) == 5)
     assert stop(worker) == 0
     assert {pid for pid, _, _ in book()} == {str(worker.pid)}
@@ -113,7 +113,7 @@ def test_a_process_above_the_memory_limit_is_replaced_after_its_job(tenure, enqu
 
 def test_a_worker_that_ends_by_itself_is_not_recycled(tenure, enqueue, book):
     enqueue("note", 3)
-    assert tenure("work", "--burst", "--recycle-after", "1").returncode == 0
+    assert tenure("work", "--burst", "--runner", "inline", "--recycle-after", "1").returncode == 0
     assert len({life for _, life, _ in book()}) == 1
     assert len(book()) == 3
 
@@ -142,7 +142,7 @@ def test_a_long_job_in_a_worn_child_does_not_hold_up_the_others(tenure, enqueue,
 def test_a_worker_told_to_stop_while_it_starts_over_stops(tenure, enqueue, eventually, when, lives):
     enqueue("note")
     (tenure.folder / "more.py").write_text(LINGERING[when])
-    worker = tenure.start("work", "--recycle-after", "1")
+    worker = tenure.start("work", "--runner", "inline", "--recycle-after", "1")
     eventually((tenure.folder / "lingering").exists)
     worker.send_signal(signal.SIGTERM)
     (tenure.folder / "go").touch()
@@ -152,7 +152,7 @@ def test_a_worker_told_to_stop_while_it_starts_over_stops(tenure, enqueue, event
 
 def test_a_hangup_has_an_inline_worker_finish_its_job_and_start_over_with_new_code(tenure, enqueue, book, eventually):
     id = tenure.enqueue("hold")
-    worker = tenure.start("work")
+    worker = tenure.start("work", "--runner", "inline")
     eventually((tenure.folder / "started").exists)
     deploy(tenure, '"second"')
     worker.send_signal(signal.SIGHUP)
@@ -192,7 +192,7 @@ def test_children_stay_when_the_new_code_does_not_start(tenure, enqueue, book, e
 
 def test_a_worker_that_ends_by_itself_is_not_reloaded(tenure, eventually):
     tenure.enqueue("hold")
-    worker = tenure.start("work", "--burst")
+    worker = tenure.start("work", "--burst", "--runner", "inline")
     eventually((tenure.folder / "started").exists)
     worker.send_signal(signal.SIGHUP)
     assert worker.stderr.readline() == "A worker that ends by itself is not reloaded.\n"

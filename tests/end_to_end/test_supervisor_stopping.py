@@ -53,14 +53,14 @@ def test_a_job_that_outlasts_the_stop_grace_is_handed_back_at_no_cost(tenure, st
 
 
 def test_the_end_of_the_stop_grace_wakes_a_job_that_sleeps(tenure, start):
-    worker, id = start("sleep", "--stop-grace", "0.2")
+    worker, id = start("sleep", "--stop-grace", "0.2", "--runner", "inline")
     worker.send_signal(signal.SIGINT)
     assert worker.wait(SOON) == 0
     assert is_untouched(tenure.json("jobs", "show", id))
 
 
 def test_a_job_that_swallows_the_interrupt_is_interrupted_again(tenure, start):
-    worker, id = start("stubborn", "--stop-grace", "0.2")
+    worker, id = start("stubborn", "--stop-grace", "0.2", "--runner", "inline")
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(SOON) == 0
     assert is_untouched(tenure.json("jobs", "show", id))
@@ -93,7 +93,7 @@ def test_a_worker_told_to_drain_runs_what_is_ready_and_exits_0(tenure, start, ru
 
 
 def test_a_worker_that_drains_can_still_be_stopped(tenure, start):
-    worker, id = start("hold")
+    worker, id = start("hold", "--concurrency", "1")
     waiting = tenure.enqueue("note")
     worker.send_signal(signal.SIGUSR1)
     worker.stderr.readline()

@@ -156,7 +156,7 @@ def test_a_supervisor_is_ready_once_all_its_workers_are(systemd, start):
     assert supervisor.wait(SOON) == 0
 
 
-@pytest.mark.parametrize("options", [[], ["--processes", "1"]])
+@pytest.mark.parametrize("options", [["--runner", "inline"], ["--runner", "process"], ["--processes", "1"]])
 def test_a_reload_begins_and_ends_with_a_notice(systemd, start, options):
     process = start(*options)
     systemd.hear("READY")

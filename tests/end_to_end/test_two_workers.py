@@ -30,7 +30,7 @@ if __name__ == "__main__":
 def test_two_workers_run_every_one_of_20_000_jobs_once_and_share_them(tenure):
     (tenure.folder / "ledger.py").write_text(APP)
     tenure.python("ledger.py")
-    workers = [tenure.start("--app", "ledger:app", "work", "--burst") for _ in range(2)]
+    workers = [tenure.start("--app", "ledger:app", "work", "--burst", "--runner", "inline") for _ in range(2)]
     said = [worker.communicate(timeout=100) for worker in workers]
     shares = [(tenure.folder / f"ran-{worker.pid}").read_text().split() for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0], said

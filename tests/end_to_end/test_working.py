@@ -13,8 +13,8 @@ def test_burst_runs_what_is_ready_and_ends(tenure):
 
 def test_a_worker_says_what_it_works_on_and_what_became_of_it(tenure):
     tenure.enqueue("add", "--payload", '{"a": 1}')
-    first, last = tenure("work", "--burst").stdout.splitlines()
-    assert first.startswith(f"Working on default at sqlite:///{tenure.folder}/jobs.db, pid ")
+    first, last = tenure("work", "--burst", "--concurrency", "3").stdout.splitlines()
+    assert first.startswith(f"Working on default (process × 3) at sqlite:///{tenure.folder}/jobs.db, pid ")
     assert last.startswith("Stopped after ")
     assert last.endswith(": 1 done, 0 retried, 0 dead")
 
@@ -97,7 +97,7 @@ def test_several_processes_share_the_work_and_the_worst_exit_code(tenure):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--concurrency", "2"], "the inline runner runs one job at a time"),
+        (["--runner", "inline", "--concurrency", "2"], "is inline, which runs one job at a time"),
         (["emails:0"], "the weight in 'emails:0' must be a number above 0"),
         (["emails:many"], "the weight in 'emails:many' must be a number above 0"),
         (["a b"], "'a b' cannot name a queue"),

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tenure import Backoff, Context, Job, Tenure, register_backend
+from tenure import Backoff, Context, Job, Lane, Tenure, register_backend
 from tenure.backends import opening
 from tenure.backends.memory import MemoryBackend
 from tenure.errors import (
@@ -534,10 +534,54 @@ def test_a_function_without_arguments_can_be_defined_without_a_payload():
 
 
 def test_a_weight_that_is_no_share_is_refused():
-    with pytest.raises(SettingsError, match="weight of queue 'a' must be a number above 0"):
+    with pytest.raises(SettingsError, match=r"gives queue 'a' the weight 0\.0, which must be a number above 0"):
         Tenure("memory://").worker("a", weights={"a": 0.0})
 
 
 def test_an_unknown_backoff_setting_is_named():
     with pytest.raises(SettingsError, match=r"unknown setting backoff\.bse"):
         Tenure("memory://", backoff={"bse": 1})
+
+
+@pytest.mark.parametrize("location", [None, "__main__:app"])
+def test_children_that_could_not_import_the_app_are_refused_with_what_to_do(tmp_path, location):
+    app = Tenure(f"sqlite:///{tmp_path}/jobs.db")
+    with pytest.raises(SettingsError, match=r"put the app into a module .* or choose the runner inline"):
+        app.worker(runner="process", location=location)
+
+
+def test_children_on_a_backend_of_this_process_are_refused_with_what_to_do():
+    app = Tenure("memory://", app="shop:app")
+    with pytest.raises(SettingsError, match="choose the runner inline, or a backend that processes share"):
+        app.worker(runner="threads")
+
+
+def test_children_import_the_app_from_where_the_settings_say(tmp_path):
+    assert Tenure(f"sqlite:///{tmp_path}/jobs.db", app="shop:app").worker(runner="process")
+
+
+def test_lanes_and_queues_are_not_mixed():
+    with pytest.raises(SettingsError, match="give either"):
+        Tenure("memory://").worker("a", lanes=[Lane(queues=("b",))])
+
+
+def test_lanes_may_be_named_as_in_the_settings():
+    app = Tenure("memory://", lanes={"mail": {"queues": ["a", "b"], "runner": "inline"}}, aliases={"post": "b"})
+    events = []
+    app.listen(events.append)
+    app.worker(lanes=["mail"], burst=True).run()
+    assert events[0].queues == ("a", "b")
+
+
+def test_without_queues_a_worker_serves_those_of_all_lanes():
+    app = Tenure("memory://", lanes={"one": {"queues": ["a"]}, "two": {"queues": ["b"], "runner": "threads"}})
+    events = []
+    app.listen(events.append)
+    app.worker(burst=True).run()
+    assert events[0].queues == ("a", "b")
+
+
+def test_lanes_that_share_a_queue_by_an_alias_are_refused():
+    lanes = [Lane(name="one", queues=("emails",), runner="inline"), Lane(name="two", queues=("Mail",))]
+    with pytest.raises(SettingsError, match="queue 'emails' is in the lanes 'one' and 'two'"):
+        Tenure("memory://", aliases={"mail": "emails"}).worker(lanes=lanes)

@@ -236,3 +236,33 @@ def test_the_message_of_a_wrong_setting_never_holds_a_secret(tmp_path, arguments
         load(arguments, environment, tmp_path)
 
     assert "hunter2" not in str(caught.value)
+
+
+def test_lanes_are_tables_of_their_own(tmp_path, write):
+    write("pyproject.toml", '[tool.tenure.lanes.bulk]\nqueues = ["reports"]\nrunner = "threads"\nconcurrency = 8')
+
+    (name, lane) = next(iter(load(folder=tmp_path).lanes.items()))
+
+    assert (name, lane.queues, lane.runner, lane.concurrency) == ("bulk", ("reports",), "threads", 8)
+
+
+def test_the_environment_changes_a_part_of_a_lane(tmp_path, write):
+    write("tenure.toml", '[lanes.bulk]\nqueues = ["reports"]\nconcurrency = 8')
+
+    lane = load(environment={"TENURE_LANES__BULK__CONCURRENCY": "2"}, folder=tmp_path).lanes["bulk"]
+
+    assert (lane.queues, lane.concurrency) == (("reports",), 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("quues = ['a']", "lane 'bulk': unknown setting `quues`"),
+        ("concurrency = 'many'", "lane 'bulk': Expected `int`, got `str` - at `concurrency`"),
+    ],
+)
+def test_a_mistake_in_a_lane_is_told_with_its_name(tmp_path, write, line, says):
+    write("tenure.toml", f"[lanes.bulk]\n{line}")
+
+    with pytest.raises(SettingsError, match=says):
+        load(folder=tmp_path)

@@ -14,8 +14,9 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 import msgspec
 
 from tenure import settings as setting
+from tenure.app.lanes import find_lanes, queues_of
 from tenure.app.scheduling import register_schedules
-from tenure.app.workshop import RunnerKind, Workshop
+from tenure.app.workshop import Workshop
 from tenure.backends.contract import Backend, Embedded, InProcess, Lease, Message, Verdict
 from tenure.backends.opening import open_backend
 from tenure.backends.sync import SyncBackend
@@ -42,8 +43,9 @@ from tenure.permissions import Argument
 from tenure.wire.envelope import Wire, due_at
 from tenure.wire.keyfile import load_or_create
 from tenure.wire.signing import Key, Ring, new_key, parse_key
-from tenure.worker.lane import Lane
+from tenure.worker.lane import Lane, RunnerKind
 from tenure.worker.pipeline import Pipeline
+from tenure.worker.terms import Terms
 from tenure.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -155,23 +157,32 @@ class Tenure:
         most: int | None = None,
         weights: dict[str, float] | None = None,
         runner: RunnerKind = "inline",
-        concurrency: int = 1,
+        concurrency: int | None = None,
+        lanes: Sequence[str | Lane] = (),
         location: str | None = None,
     ) -> Worker:
-        """A worker on these queues, or on those of the settings.
+        """A worker on these queues, or on those of the settings; or on several `lanes`, by name or as values.
 
-        `inline` runs jobs in the thread that calls `run`; the other runners use child processes,
-        which import the app from its `location`, such as "shop.jobs:app".
+        `inline`, the default here, runs jobs in the thread that calls `run`, as scripts and tests want it.
+        The other runners use child processes, which import the app from its `location`, such as "shop.jobs:app",
+        else from where the setting `app` says.
         """
+        if lanes and (queues or weights or concurrency is not None or runner != "inline"):
+            raise SettingsError("lanes have their own queues, weights, runner and concurrency: give either")
         for queue in queues:
             if not isinstance(queue, str):
                 self.queues.add(queue)
-        names = tuple(dict.fromkeys(self.queues.resolve(queue) for queue in queues or self.settings.queues))
-        lane = Lane(queues=names, weights=weights or {}, lease_seconds=self.settings.lease, burst=burst, most=most)
+        if not lanes:
+            names = tuple(self.queues.resolve(queue) for queue in queues or queues_of(self.settings))
+            shares = {self.queues.resolve(queue): weight for queue, weight in (weights or {}).items()}
+            lanes = [Lane(queues=names, weights=shares, runner=runner, concurrency=concurrency or 0)]
+        found = find_lanes(lanes, self.settings, self.queues)
+        served = tuple(queue for lane in found for queue in lane.queues)
+        terms = Terms(queues=served, lease_seconds=self.settings.lease, burst=burst, most=most)
         channel = self.channel()
         pipeline = self._pipeline(channel.wire)
         workshop = Workshop(self.settings, self.clock, self.listeners, self.queues, channel.backend, pipeline)
-        return workshop.worker(lane, runner, concurrency, location)
+        return workshop.worker(found, terms, location or self.settings.app)
 
     def command(self, name: str, target: Callable[..., Any], *, arguments: Sequence[Argument] | None = None) -> None:
         """Let `command` jobs run this under a name: a click command, or a function that takes a list of texts."""

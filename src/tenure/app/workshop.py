@@ -4,12 +4,12 @@ import os
 import secrets
 import socket
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import msgspec
 
-from tenure.backends.contract import Backend, Roster, WorkerRecord
+from tenure.backends.contract import Backend, InProcess, LaneRecord, Roster, WorkerRecord
 from tenure.clock import Clock
 from tenure.definition.queues import Queues
 from tenure.errors import SettingsError
@@ -26,9 +26,9 @@ from tenure.worker.lane import Lane
 from tenure.worker.pipeline import Pipeline
 from tenure.worker.presence import Presence
 from tenure.worker.roles import Role
+from tenure.worker.terms import Terms
 from tenure.worker.worker import Worker
 
-RunnerKind = Literal["inline", "process", "threads", "event_loop"]
 DAY = 86_400.0
 
 
@@ -43,52 +43,70 @@ class Workshop:
     backend: Backend
     pipeline: Pipeline
 
-    def worker(self, lane: Lane, kind: RunnerKind, concurrency: int, location: str | None) -> Worker:
-        name, started = identity(), self.clock.now()
+    def worker(self, lanes: Sequence[Lane], terms: Terms, location: str | None) -> Worker:
+        """`location` is where child processes import the app from."""
+        name, started = _identity(), self.clock.now()
 
         def describe() -> WorkerRecord:
             return WorkerRecord(
                 id=name,
                 host=socket.gethostname(),
                 pid=os.getpid(),
-                queues=lane.queues,
-                runner=kind,
-                concurrency=concurrency,
+                queues=terms.queues,
+                runner=", ".join(dict.fromkeys(lane.runner for lane in lanes)),
+                concurrency=sum(lane.concurrency for lane in lanes),
                 started_at=started,
                 seen_at=self.clock.now(),
                 jobs=worker.jobs(),
-                counts={status.value: count for status, count in worker.tally.items()},
+                counts={status.value: count for status, count in list(worker.tally.items())},
+                lanes=tuple(map(_record, lanes)),
             )
 
-        companions: list[Role] = [self._janitor(), self._hooks(lane, name)]
+        companions: list[Role] = [self._janitor(), self._hooks(terms.queues, name)]
         if isinstance(self.backend, Roster):
             companions.append(Presence(self.backend, describe))
-        runner = self._runner(kind, concurrency, location)
-        worker = Worker(self.backend, lane, self.pipeline, runner, self.listeners, name, companions)
+        manned = [(lane, self._runner(lane, terms, location)) for lane in lanes]
+        worker = Worker(self.backend, manned, terms, self.pipeline, self.listeners, name, companions)
         return worker
 
     def _janitor(self) -> Janitor:
         kept = {state: days * DAY for state, days in msgspec.structs.asdict(self.settings.retention).items()}
         return Janitor(self.backend, self.clock, kept)
 
-    def _hooks(self, lane: Lane, worker: str) -> QueueHooks:
-        return QueueHooks(self.queues.classes(lane.queues), worker, self.settings.refresh_interval)
+    def _hooks(self, queues: Sequence[str], worker: str) -> QueueHooks:
+        return QueueHooks(self.queues.classes(queues), worker, self.settings.refresh_interval)
 
-    def _runner(self, kind: RunnerKind, concurrency: int, location: str | None) -> Runner:
-        if kind == "inline":
-            if concurrency > 1:
-                raise SettingsError("the inline runner runs one job at a time; choose another runner for concurrency")
-            return InlineRunner(self.clock)
-        if location is None:
-            raise SettingsError(
-                f'the {kind!r} runner needs to know where its children find the app: location="module:app"'
-            )
-        size, slots = (concurrency, 1) if kind == "process" else (1, concurrency)
-        command = [sys.executable, "-m", "tenure.cli.child", location, kind, str(os.getpid()), str(slots)]
+    def _runner(self, lane: Lane, terms: Terms, location: str | None) -> Runner:
         wear = Wear(self.settings.recycle_after, self.settings.max_memory)
-        return ChildrenRunner(lambda: Child(command, os.environ, slots), size, slots, self.clock, wear)
+        if lane.runner == "inline":
+            return InlineRunner(self.clock, None if terms.is_bounded or wear == Wear() else wear)
+        if isinstance(self.backend, InProcess):
+            raise SettingsError(
+                f"the {lane.runner!r} runner cannot work on a backend that lives in this process: what its children "
+                "enqueue would be lost with them; choose the runner inline, or a backend that processes share, "
+                "such as sqlite:///jobs.db"
+            )
+        command = [sys.executable, "-m", "tenure.cli.child", _importable(location, lane.runner), lane.runner]
+        size, slots = (lane.concurrency, 1) if lane.runner == "process" else (1, lane.concurrency)
+        arguments = [str(os.getpid()), str(slots)]
+        return ChildrenRunner(lambda: Child([*command, *arguments], os.environ, slots), size, slots, self.clock, wear)
 
 
-def identity() -> str:
+def _importable(location: str | None, runner: str) -> str:
+    if location and not location.startswith("__main__:"):
+        return location
+    found = "nothing says where it is" if location is None else f"{location!r} is this very script"
+    raise SettingsError(
+        f"the {runner!r} runner has child processes import the app, and {found}; "
+        'put the app into a module and name it with location="module:attr" or the setting app, '
+        "or choose the runner inline, which runs jobs in this process"
+    )
+
+
+def _record(lane: Lane) -> LaneRecord:
+    return LaneRecord(name=lane.name, queues=lane.queues, runner=lane.runner, concurrency=lane.concurrency)
+
+
+def _identity() -> str:
     """A name for a worker in this process, never used twice."""
     return f"{socket.gethostname()[:40]}:{os.getpid()}:{secrets.token_hex(4)}"

@@ -218,8 +218,20 @@ class Maintained(Protocol):
         ...
 
 
+class LaneRecord(Struct, frozen=True, kw_only=True):
+    """A lane of a worker as others see it; one that was made for a single command has no name."""
+
+    name: str
+    queues: tuple[str, ...]
+    runner: str
+    concurrency: int
+
+
 class WorkerRecord(Struct, frozen=True, kw_only=True):
-    """A worker as others see it; `id` is new at every start, times are UTC microseconds, `jobs` are ids it holds."""
+    """A worker as others see it; `id` is new at every start, times are UTC microseconds, `jobs` are ids it holds.
+
+    `runner` and `concurrency` sum up its lanes.
+    """
 
     id: str
     host: str
@@ -231,6 +243,7 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     seen_at: int
     jobs: tuple[str, ...] = ()
     counts: dict[str, int] = {}
+    lanes: tuple[LaneRecord, ...] = ()
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import click
 from click.core import ParameterSource
 
-from tenure.app import RunnerKind
+from tenure.worker.lane import RunnerKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,10 +14,11 @@ class WorkOptions:
     """What the person asked for; None where the settings decide."""
 
     queues: tuple[str, ...]
+    lanes: tuple[str, ...]
     burst: bool
     once: bool
     most: int | None
-    runner: RunnerKind
+    runner: RunnerKind | None
     concurrency: int | None
     processes: int | None
     stop_grace: float | None
@@ -55,7 +56,8 @@ def _given(ctx: click.Context, leaving_out: Collection[str]) -> Iterator[str]:
         if not isinstance(option, click.Option) or name in leaving_out or name not in ctx.params:
             continue
         if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            value = ctx.params[name]
-            yield from (
-                [option.opts[-1]] * int(value) if option.is_flag or option.count else [option.opts[-1], str(value)]
-            )
+            word, value = option.opts[-1], ctx.params[name]
+            if option.multiple:
+                yield from (each for part in value for each in (word, str(part)))
+            else:
+                yield from [word] * int(value) if option.is_flag or option.count else [word, str(value)]

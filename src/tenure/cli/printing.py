@@ -9,8 +9,10 @@ from typing import Any
 import click
 import msgspec
 
+from tenure.backends.contract import LaneRecord
 from tenure.cli.failures import printable
 from tenure.clock import to_datetime
+from tenure.worker.lane import Lane
 
 
 def as_json(value: Any) -> None:
@@ -42,6 +44,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     for row in cells:
         drawn.add_row(*map(Text, row))  # Text: brackets in a job's name are not markup
     Console().print(drawn)
+
+
+def lane(lane: Lane | LaneRecord) -> str:
+    """As `mail: emails, default (process × 2)`."""
+    name = f"{lane.name}: " if lane.name else ""
+    return f"{name}{', '.join(lane.queues)} ({lane.runner} × {lane.concurrency})"
 
 
 def facts(values: Mapping[str, Any]) -> None:

@@ -7,13 +7,16 @@ import logging
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Sequence
 from typing import Self, TextIO
 
 from tenure.app import Tenure
 from tenure.backends.opening import without_secrets
+from tenure.cli import printing
 from tenure.cli.failures import printable
 from tenure.cli.live import LiveLine
 from tenure.events import Event, Settled, Status
+from tenure.worker.lane import Lane
 
 journal = logging.getLogger("tenure.journal")  # what is told here, for a log file; nobody else hears it
 journal.propagate = False
@@ -85,8 +88,9 @@ class Progress:
             self._thread.join()
         self._say(f"Stopped after {time.monotonic() - self._begun:.1f} s: {in_words(self._tally)}")
 
-    def start(self, queues: str, pid: int) -> None:
-        self._say(f"Working on {queues} at {without_secrets(self._app.settings.url)}, pid {pid}")
+    def start(self, lanes: Sequence[Lane], pid: int) -> None:
+        shown = "; ".join(map(printing.lane, lanes))
+        self._say(f"Working on {shown} at {without_secrets(self._app.settings.url)}, pid {pid}")
 
     def _draw(self) -> None:
         with self._line:

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 from collections import deque
 from types import FrameType
 from typing import Self
@@ -88,6 +89,8 @@ class Signals:
 
     def _reload(self) -> None:
         if self._worker.reload():
+            self._notifier.tell(RELOADING=1, MONOTONIC_USEC=time.monotonic_ns() // 1000)
+            self._notifier.tell(READY=1)  # it never stops working: fresh children take over one by one
             self._say("Reloading: fresh child processes take over.")
         elif self._bounded:
             self._say("A worker that ends by itself is not reloaded.")

@@ -3,13 +3,15 @@
 import math
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import click
 import msgspec
 
-from tenure.app import RunnerKind, Tenure
+from tenure.app import Tenure
+from tenure.app.lanes import find_lanes
 from tenure.cli import detaching, logs, processes, progress
 from tenure.cli.failures import JOBS_DIED, CommandError
 from tenure.cli.heart import Heart
@@ -20,30 +22,22 @@ from tenure.cli.pidfile import PidFile
 from tenure.cli.signals import Signals
 from tenure.cli.titles import set_title
 from tenure.cli.watching import watching
-from tenure.events import Event, Settled
-from tenure.execution.runners.wear import Wear
+from tenure.worker.lane import RUNNERS, Lane
 from tenure.worker.notices import Notifier
 from tenure.worker.worker import Worker
 
-# A child a core, or as many as blocking and awaiting jobs can use before memory and scheduling tell.
-DEFAULT_CONCURRENCY: dict[RunnerKind, int] = {
-    "inline": 1,
-    "process": os.cpu_count() or 1,
-    "threads": 16,
-    "event_loop": 100,
-}
 _SUPERVISORS = ("processes", "reload", "detach", "pid_file")  # options that the workers of a supervisor do not get
 
 
 @click.command()
 @click.argument("queues", metavar="[QUEUE[:WEIGHT]]...", nargs=-1)
+@click.option("--lane", "lanes", multiple=True, metavar="NAME", help="Serve this lane of the settings; repeatable.")
 @click.option("--burst", is_flag=True, help="End when nothing is ready or running.")
 @click.option("--once", is_flag=True, help="Run at most one job, without waiting for it.")
 @click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="End after N jobs.")
 @click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help="Jobs at once; by default what suits.")
 @click.option(
-    "--runner", type=click.Choice(list(DEFAULT_CONCURRENCY)), default="inline", show_default=True,
-    help="Where handlers run.",
+    "--runner", type=click.Choice(RUNNERS), help="Where handlers run; by default process: in child processes.",
 )  # fmt: skip
 @click.option("--processes", type=click.IntRange(min=1), metavar="N", help="Keep N worker processes running.")
 @click.option(
@@ -64,7 +58,7 @@ _SUPERVISORS = ("processes", "reload", "detach", "pid_file")  # options that the
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but warnings and errors.")
 @click.pass_context
 def work(ctx: click.Context, /, **given: Any) -> None:
-    """Run jobs from the queues, or those of the settings, until told to stop.
+    """Run jobs from the queues, or from the lanes or queues of the settings, until told to stop.
 
     Queues are served strictly in order; with weights each draws a share. The first SIGTERM or SIGINT lets the
     running job finish, the second hands it back. With --burst, --once or --max, exit code 1 says that jobs died.
@@ -118,8 +112,14 @@ def _work(ctx: click.Context, options: WorkOptions, log: DatedFile | None) -> in
         if log:
             log.attach(debug=ctx.find_root().params["debug"])
         app.settings = msgspec.structs.replace(app.settings, **options.settings())
-        worker, queues = _worker(app, options)
-        signals = _serve(app, worker, queues, options)
+        lanes = _lanes(app, options)
+        worker = app.worker(
+            lanes=lanes,
+            burst=options.burst or options.once,
+            most=1 if options.once else options.most,
+            location=location(),
+        )
+        signals = _serve(app, worker, lanes, options)
         died = progress.died(worker.tally)
     if not (signals.told or options.is_bounded):
         if log:
@@ -128,38 +128,31 @@ def _work(ctx: click.Context, options: WorkOptions, log: DatedFile | None) -> in
     return JOBS_DIED if died and options.is_bounded else 0
 
 
-def _worker(app: Tenure, options: WorkOptions) -> tuple[Worker, str]:
-    """The worker, and its queues in words."""
+def _lanes(app: Tenure, options: WorkOptions) -> list[Lane]:
+    """The lanes that were asked for: of the settings, or one made of the arguments."""
+    shapes = options.runner is not None or options.concurrency is not None
+    if options.lanes and (options.queues or shapes):
+        raise CommandError("--lane names a lane with its own queues, runner and concurrency: leave those out")
+    if app.settings.lanes and not options.queues:
+        if shapes:
+            raise CommandError(
+                "the lanes of the settings have their own runner and concurrency; "
+                "name queues to make another lane: tenure work QUEUE --runner ... --concurrency ..."
+            )
+        return find_lanes(options.lanes or app.settings.lanes, app.settings, app.queues)
+    if options.lanes:
+        return find_lanes(options.lanes, app.settings, app.queues)
     weights = dict(weighted(queue) for queue in options.queues)
-    names = [app.queues.resolve(queue) for queue in weights or app.settings.queues]
-    runs_here = options.runner == "inline" and not options.is_bounded
-    worker = app.worker(
-        *names,
-        burst=options.burst or options.once,
-        most=1 if options.once else app.settings.recycle_after if runs_here else options.most,
-        weights={app.queues.resolve(queue): weight for queue, weight in weights.items() if weight is not None},
-        runner=options.runner,
-        concurrency=options.concurrency or DEFAULT_CONCURRENCY[options.runner],
-        location=location(),
+    lane = Lane(
+        queues=tuple(weights or app.settings.queues),
+        weights={queue: weight for queue, weight in weights.items() if weight is not None},
+        runner=options.runner or "process",
+        concurrency=options.concurrency or 0,
     )
-    if runs_here:
-        app.listen(_Scales(worker, Wear(memory=app.settings.max_memory)))
-    return worker, ", ".join(names)
+    return find_lanes([lane], app.settings, app.queues)
 
 
-class _Scales:
-    """Stops a worker whose own process has grown too large."""
-
-    def __init__(self, worker: Worker, wear: Wear) -> None:
-        self._worker = worker
-        self._wear = wear
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, Settled) and self._wear.is_too_large(os.getpid()):
-            self._worker.stop()
-
-
-def _serve(app: Tenure, worker: Worker, queues: str, options: WorkOptions) -> Signals:
+def _serve(app: Tenure, worker: Worker, lanes: Sequence[Lane], options: WorkOptions) -> Signals:
     """Run the worker to its end, and tell about it; returns what knows whether it was told to end."""
     notifier = Notifier(os.environ)
     with ExitStack() as stack:
@@ -169,6 +162,6 @@ def _serve(app: Tenure, worker: Worker, queues: str, options: WorkOptions) -> Si
         stack.enter_context(Heart(worker, notifier, grace))
         if not options.quiet:
             shown = stack.enter_context(progress.Progress(app, worker.tally, sys.stdout))
-            shown.start(queues, os.getpid())
+            shown.start(lanes, os.getpid())
         worker.run()
     return signals

@@ -3,6 +3,7 @@
 from typing import Any
 
 import click
+import msgspec
 
 from tenure.backends.contract import Roster, WorkerRecord
 from tenure.cli import printing
@@ -17,15 +18,19 @@ def workers(as_json: bool) -> None:
     with any_app() as app:
         if not isinstance(app.backend, Roster):
             raise CommandError("this backend does not know its workers")
-        found = [_facts(worker) for worker in app.backend.workers()]
+        found = app.backend.workers()
     if as_json:
-        printing.as_json(found)
+        printing.as_json([_facts(worker) for worker in found])
     elif found:
-        columns = ("id", "queues", "runner", "concurrency", "started_at", "seen_at", "running", "counts")
-        rows = [[{**facts, "running": len(facts["jobs"])}[column] for column in columns] for facts in found]
-        printing.table(columns, rows)
+        printing.table(("id", "lanes", "started_at", "seen_at", "running", "counts"), [_row(each) for each in found])
     else:
         click.echo("no worker is alive")
+
+
+def _row(worker: WorkerRecord) -> list[Any]:
+    lanes = "; ".join(map(printing.lane, worker.lanes))
+    times = (printing.moment(worker.started_at), printing.moment(worker.seen_at))
+    return [worker.id, lanes, *times, len(worker.jobs), worker.counts]
 
 
 def _facts(worker: WorkerRecord) -> dict[str, Any]:
@@ -40,4 +45,5 @@ def _facts(worker: WorkerRecord) -> dict[str, Any]:
         "seen_at": printing.moment(worker.seen_at),
         "jobs": list(worker.jobs),
         "counts": worker.counts,
+        "lanes": [msgspec.to_builtins(lane) for lane in worker.lanes],
     }

@@ -22,15 +22,23 @@ class Holdings:
         self._lock = threading.Lock()
         self._held: dict[tuple[str, int], Holding] = {}
         self._suspects: set[tuple[str, int]] = set()
+        self._wants_to_be_alone: object = None
+        self.granted = 0
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, leases: Sequence[Lease], asked: float, seconds: float) -> None:
-        """These were granted; their time counts from before that was asked for."""
+    def hold(self, leases: Sequence[Lease], asked: float, seconds: float) -> bool:
+        """These were granted; their time counts from before that was asked for.
+
+        False when they cannot start here and now: a suspect runs alone, or it could be charged for another's deed.
+        """
         with self._lock:
+            can_start = not self._suspects and not (leases[0].suspect and self._held)
+            self.granted += len(leases)
             self._suspects.update(_key(lease) for lease in leases if lease.suspect)
             self._held.update(_holdings(leases, asked, seconds))
+        return can_start
 
     def renewed(self, leases: Sequence[Lease], asked: float, seconds: float) -> None:
         """These were renewed; what was settled meanwhile is not held again."""
@@ -56,8 +64,20 @@ class Holdings:
         """The jobs held the longest."""
         return tuple(id for id, _ in list(self._held)[:most])
 
-    def has_suspect(self) -> bool:
-        return bool(self._suspects)
+    def may_grow(self, who: object) -> bool:
+        """Whether this lane may lease: not beside a suspect, nor while somebody waits for all the others to end."""
+        if self._suspects:
+            return False
+        return self._wants_to_be_alone is None or (self._wants_to_be_alone is who and not self._held)
+
+    def leave_alone(self, who: object) -> None:
+        """This lane has met a suspect: let it be the next to lease, once nothing is held."""
+        self._wants_to_be_alone = who
+
+    def go_on(self, who: object) -> None:
+        """This lane has had its turn."""
+        if self._wants_to_be_alone is who:
+            self._wants_to_be_alone = None
 
 
 def _key(lease: Lease) -> tuple[str, int]:

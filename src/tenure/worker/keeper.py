@@ -9,7 +9,7 @@ from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError
 from tenure.events import LeaseLost, Listeners, Reaped
 from tenure.worker.holdings import Holdings
-from tenure.worker.lane import Lane
+from tenure.worker.terms import Terms
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class Keeper:
     def __init__(
         self,
         backend: Backend,
-        lane: Lane,
+        terms: Terms,
         holdings: Holdings,
         listeners: Listeners,
         clock: Clock,
@@ -35,7 +35,7 @@ class Keeper:
     ) -> None:
         """`hand_back` returns what has waited this long unstarted, `lose` stops what runs on a lost lease."""
         self._backend = backend
-        self._lane = lane
+        self._terms = terms
         self._holdings = holdings
         self._listeners = listeners
         self._clock = clock
@@ -62,7 +62,7 @@ class Keeper:
         self._hand_back(_STALE)
         self._renew(now)
         if now >= self._reap_at and not self._clock_jumped(now):
-            self._reap_at = now + self._lane.lease_seconds / 3
+            self._reap_at = now + self._terms.lease_seconds / 3
             self._reap()
 
     def _renew(self, now: float) -> None:
@@ -71,13 +71,13 @@ class Keeper:
             return
         self._asked = now
         try:
-            lost = self._backend.renew(leases, seconds=self._lane.lease_seconds)
+            lost = self._backend.renew(leases, seconds=self._terms.lease_seconds)
         except BackendError:
             self._let_go(self._holdings.overdue(self._clock.monotonic()))
             raise
         finally:
             self._asked = None
-        self._holdings.renewed(leases, now, self._lane.lease_seconds)
+        self._holdings.renewed(leases, now, self._terms.lease_seconds)
         if lost:
             self._stopping.wait(_SETTLING)  # what looks lost may have been settled this very moment, by us
             self._let_go(lost)
@@ -99,7 +99,7 @@ class Keeper:
         self._listeners.emit(LeaseLost(tuple(lease.id for lease in dropped), "renew"))
 
     def _reap(self) -> None:
-        reaped = self._backend.reap(self._lane.queues)
+        reaped = self._backend.reap(self._terms.queues)
         if reaped:
             logger.warning("%d leases of vanished workers expired; their jobs are ready again", len(reaped))
             crashed = tuple(each.id for each in reaped if each.crashed)
@@ -111,8 +111,8 @@ class Keeper:
         jumped = abs(drift - self._drift) > _CLOCK_JUMP
         self._drift = drift
         if jumped:
-            logger.warning("the clock jumped; nothing is reaped for %g s", self._lane.lease_seconds)
-            self._reap_at = now + self._lane.lease_seconds
+            logger.warning("the clock jumped; nothing is reaped for %g s", self._terms.lease_seconds)
+            self._reap_at = now + self._terms.lease_seconds
         return jumped
 
     def _wall_minus_monotonic(self) -> float:

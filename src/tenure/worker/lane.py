@@ -1,30 +1,45 @@
-"""Lane: some queues, how they are chosen, and how long the worker stays on them."""
+"""Lane: some queues, how they are chosen, and how many of their jobs run where at once."""
 
+import os
 import random
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from tenure.errors import SettingsError
-from tenure.events import Status
+
+RunnerKind = Literal["inline", "process", "threads", "event_loop"]
+RUNNERS: tuple[RunnerKind, ...] = get_args(RunnerKind)
+# A child a core, or as many as blocking and awaiting jobs can use before memory and scheduling tell.
+_SUITABLE: dict[RunnerKind, int] = {"inline": 1, "process": os.cpu_count() or 1, "threads": 16, "event_loop": 100}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """`burst` ends when nothing is ready or in flight, `most` after that many jobs; neither waits for ever.
+    """`concurrency` is by default what suits the runner.
 
     Without weights the queues are served strictly in order; with weights each lease draws its order by them.
     """
 
-    queues: tuple[str, ...] = ("default",)
+    queues: tuple[str, ...]
     weights: dict[str, float] = field(default_factory=dict)
-    lease_seconds: float = 15.0
-    burst: bool = False
-    most: int | None = None
+    runner: RunnerKind = "process"
+    concurrency: int = 0
+    name: str = ""
 
     def __post_init__(self) -> None:
+        if not self.queues:
+            raise self._error('names no queue; give it a list, such as queues = ["emails"]')
+        if self.runner not in RUNNERS:
+            raise self._error(f"has the runner {self.runner!r}; known ones: {', '.join(RUNNERS)}")
+        if self.concurrency < 0:
+            raise self._error(f"has a concurrency of {self.concurrency}; it must be at least 1")
+        if self.runner == "inline" and self.concurrency > 1:
+            raise self._error("is inline, which runs one job at a time; choose another runner for concurrency")
         for queue, weight in self.weights.items():
-            if not 0 < weight < float("inf"):
-                raise SettingsError(f"the weight of queue {queue!r} must be a number above 0, got {weight!r}")
+            self._check_weight(queue, weight)
+        object.__setattr__(self, "queues", tuple(dict.fromkeys(self.queues)))
+        object.__setattr__(self, "concurrency", self.concurrency or _SUITABLE[self.runner])
 
     def order(self) -> list[str]:
         """The queues in the order this lease should try them."""
@@ -37,6 +52,27 @@ class Lane:
             reverse=True,
         )
 
-    def ran(self, tally: Counter[Status]) -> int:
-        """How many jobs count towards `most`: all that were settled but those put off at no cost."""
-        return tally.total() - tally[Status.POSTPONED]
+    def _check_weight(self, queue: str, weight: float) -> None:
+        if queue not in self.queues:
+            raise self._error(f"gives a weight to queue {queue!r}, which it does not serve")
+        if not 0 < weight < float("inf"):
+            raise self._error(f"gives queue {queue!r} the weight {weight!r}, which must be a number above 0")
+
+    def _error(self, problem: str) -> SettingsError:
+        return SettingsError(f"{f'lane {self.name!r}' if self.name else 'the lane'} {problem}")
+
+
+def side_by_side(lanes: Sequence[Lane]) -> list[Lane]:
+    """The lanes of one worker, the inline one first, if there is one: it needs the main thread."""
+    lane_of: dict[str, Lane] = {}
+    for lane in lanes:
+        for queue in lane.queues:
+            if queue in lane_of:
+                names = " and ".join(repr(each.name) for each in (lane_of[queue], lane))
+                raise SettingsError(f"queue {queue!r} is in the lanes {names}; a queue is served by one lane")
+            lane_of[queue] = lane
+    inline = [lane for lane in lanes if lane.runner == "inline"]
+    if len(inline) > 1:
+        names = ", ".join(repr(lane.name) for lane in inline)
+        raise SettingsError(f"the lanes {names} are inline; one can be, because it runs in the worker's main thread")
+    return inline + [lane for lane in lanes if lane.runner != "inline"]

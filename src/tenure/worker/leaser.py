@@ -3,112 +3,122 @@
 import logging
 import threading
 import time
+from collections.abc import Callable
 from itertools import groupby
 from operator import attrgetter
 
-from tenure.backends.contract import Backend, Lease, Nack
+from tenure.backends.contract import Lease, Nack
 from tenure.errors import BackendError
-from tenure.events import Leased, Listeners
-from tenure.worker.holdings import Holdings
+from tenure.events import Leased
 from tenure.worker.inbox import Inbox
 from tenure.worker.lane import Lane
 from tenure.worker.pauses import Pauses
-from tenure.worker.settler import Settler
+from tenure.worker.shared import Shared
+from tenure.worker.verdict import UNSTARTED
 
 logger = logging.getLogger(__name__)
 
 _WAIT = 0.5  # how long one lease call may block: the time a stop may take to be noticed
 _ROOM = 0.02
+_TURN = 0.05  # longer than _ROOM: another lane that waits for what this one does not need has a turn
 
 
 class Leaser:
-    """Ends when told to stop, or when a bounded lane has nothing left to do."""
+    """One for each lane; ends when told to stop, or when a bounded worker has nothing left to do."""
 
-    def __init__(
-        self,
-        backend: Backend,
-        lane: Lane,
-        inbox: Inbox,
-        holdings: Holdings,
-        settler: Settler,
-        listeners: Listeners,
-    ) -> None:
-        self._backend = backend
+    def __init__(self, lane: Lane, inbox: Inbox, shared: Shared, on_answer: Callable[[], None]) -> None:
+        """`on_answer` is called once, when the backend has answered."""
         self._lane = lane
         self._inbox = inbox
-        self._holdings = holdings
-        self._settler = settler
-        self._listeners = listeners
+        self._backend = shared.backend
+        self._seconds = shared.terms.lease_seconds
+        self._bounds = shared.bounds
+        self._holdings = shared.holdings
+        self._settler = shared.settler
+        self._listeners = shared.listeners
+        self._on_answer = on_answer
         self._stopping = threading.Event()
-        self._burst = lane.burst
-        self._run_alone = False
+        self._pauses = Pauses()
+        self._answered = False
         self.room = threading.Event()
-        self.ready = threading.Event()
         self.ticked: float | None = None
 
     def run(self) -> None:
-        pauses = Pauses()
-        while not (self._stopping.is_set() or self._has_run_all()):
-            self.ticked = time.monotonic()
-            holds_nothing = not len(self._holdings)
-            limit = self._limit()
-            if limit <= 0:
-                self._wait_for_room()
-                continue
-            asked = time.monotonic()
-            try:
-                leases = self._lease(limit)
-            except BackendError as error:
-                logger.warning("leasing from %s failed, trying again: %s", ", ".join(self._lane.queues), error)
-                self._stopping.wait(pauses.longer())
-                continue
-            self.ready.set()
-            if leases:
-                pauses.reset()
-                self._hand_on(leases, asked)
-            elif not self._burst:
-                if time.monotonic() - asked < _WAIT / 2:  # a backend that cannot block is polled, ever more slowly
-                    self._stopping.wait(pauses.longer())
-            elif holds_nothing:
-                return
-            else:
-                self._wait_for_room()
+        try:
+            while not (self._stopping.is_set() or self._bounds.are_reached()):
+                self.ticked = time.monotonic()
+                self._turn()
+        finally:
+            self._holdings.go_on(self)
 
     def stop(self) -> None:
         # Not room.set() too: the main thread may be inside that very call when its signal handler comes here.
         self._stopping.set()
 
-    def drain(self) -> None:
-        """From now on end when nothing is ready or in flight."""
-        self._burst = True
+    def _turn(self) -> None:
+        before = self._bounds.before_looking()
+        if self._bounds.has_nothing(self) or not self._holdings.may_grow(self):
+            self._wait_for_room()
+            return
+        wanted = self._inbox.demand(len(self._holdings))
+        limit = self._bounds.claim(wanted) if wanted > 0 else 0
+        if limit <= 0:
+            self._wait_for_room()
+            return
+        is_scarce = limit < wanted and self._bounds.are_shared
+        asked = time.monotonic()
+        try:
+            leases = self._lease(limit, asked, is_scarce=is_scarce)
+        except BackendError as error:
+            logger.warning("leasing from %s failed, trying again: %s", ", ".join(self._lane.queues), error)
+            self._stopping.wait(self._pauses.longer())
+            return
+        finally:
+            self._bounds.unclaim(limit)
+        if not leases:
+            self._wait_for_work(asked, before, is_scarce=is_scarce)
 
-    def _has_run_all(self) -> bool:
-        return self._lane.most is not None and self._lane.ran(self._settler.tally) >= self._lane.most
-
-    def _limit(self) -> int:
-        if self._holdings.has_suspect() or (self._run_alone and len(self._holdings)):
-            return 0  # a suspect runs alone: if this worker vanishes now, it is known why
-        limit = self._inbox.demand(len(self._holdings))
-        if self._lane.most is None:
-            return limit
-        return min(limit, self._lane.most - self._lane.ran(self._settler.tally) - len(self._holdings))
-
-    def _lease(self, limit: int) -> list[Lease]:
+    def _lease(self, limit: int, asked: float, *, is_scarce: bool) -> list[Lease]:
         # The first answer says that the backend is there, so it is not waited for.
-        wait = 0.0 if self._burst or not self.ready.is_set() else _WAIT
-        return self._backend.lease(self._lane.order(), limit=limit, seconds=self._lane.lease_seconds, wait=wait)
+        wait = 0.0 if self._bounds.ends_when_empty or is_scarce or not self._answered else _WAIT
+        leases = self._backend.lease(self._lane.order(), limit=limit, seconds=self._seconds, wait=wait)
+        if not self._answered:
+            self._answered = True
+            self._on_answer()
+        if leases:
+            self._pauses.reset()
+            self._hand_on(leases, asked)
+        return leases
+
+    def _wait_for_work(self, asked: float, before: int | None, *, is_scarce: bool) -> None:
+        self._holdings.go_on(self)
+        if self._bounds.ends_when_empty:
+            self._bounds.found_nothing(self, before)
+            if before is None:
+                self._wait_for_room()
+        elif is_scarce:
+            self._stopping.wait(_TURN)
+        elif time.monotonic() - asked < _WAIT / 2:  # a backend that cannot block is polled, ever more slowly
+            self._stopping.wait(self._pauses.longer())
 
     def _hand_on(self, leases: list[Lease], asked: float) -> None:
-        self._run_alone = leases[0].suspect and len(self._holdings) > 0
         # The lease counts from before it was asked for: what the network took is gone.
-        self._holdings.hold(leases, asked, self._lane.lease_seconds)
-        if self._run_alone:  # a suspect that shares the worker could be charged for what another job does
-            self._settler.settle(Nack(lease=leases[0], charge="suspect", reason="suspect"))
+        if not self._holdings.hold(leases, asked, self._seconds):
+            self._hand_back(leases)
             return
+        self._holdings.go_on(self)
         if self._listeners:
             for queue, same in groupby(leases, key=attrgetter("queue")):
                 self._listeners.emit(Leased(queue, tuple([lease.id for lease in same])))
         self._inbox.fill(leases)
+
+    def _hand_back(self, leases: list[Lease]) -> None:
+        """One of these, or one that another lane runs, is a suspect and must run alone."""
+        for lease in leases:
+            kept = Nack(lease=lease, charge="suspect", reason="suspect")
+            self._settler.settle(kept if lease.suspect else Nack(lease=lease, reason=UNSTARTED))
+        if leases[0].suspect:
+            self._holdings.leave_alone(self)
 
     def _wait_for_room(self) -> None:
         self.room.wait(_ROOM)

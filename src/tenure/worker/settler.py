@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from tenure.backends.contract import Abandon, Ack, Backend, Lease, Nack, Verdict
 from tenure.errors import BackendError
-from tenure.events import LeaseLost, Listeners, Settled, Status
+from tenure.events import LeaseLost, Listeners, Settled, Settlement, Status
 from tenure.worker.holdings import Holdings
 from tenure.worker.pauses import Pauses
 from tenure.worker.verdict import settlement
@@ -73,8 +73,9 @@ class Settler:
         lost += self._apply(self._backend.ack, [v for v in verdicts if isinstance(v, Ack)])
         lost += self._apply(self._backend.nack, [v for v in verdicts if isinstance(v, Nack)])
         lost += self._apply(self._backend.abandon, [v for v in verdicts if isinstance(v, Abandon)])
+        settlements = self._count(verdicts, lost)  # before it is dropped, or it would be nowhere for a moment
         self._holdings.drop([verdict.lease for verdict in verdicts])
-        self._report(verdicts, lost)
+        self._report(verdicts, settlements, lost)
 
     def _apply(self, verb: Callable[[Sequence[V]], list[Lease]], verdicts: Sequence[V]) -> list[Lease]:
         """One verb on its verdicts, tried until the backend answers: finished work is not forgotten.
@@ -93,7 +94,7 @@ class Settler:
                 time.sleep(pauses.longer())
         return []
 
-    def _report(self, verdicts: Sequence[Verdict], lost: Sequence[Lease]) -> None:
+    def _count(self, verdicts: Sequence[Verdict], lost: Sequence[Lease]) -> tuple[Settlement, ...]:
         refused = {(lease.id, lease.fence) for lease in lost}
         settlements = tuple(
             settlement(verdict)
@@ -101,6 +102,9 @@ class Settler:
             if not refused or (verdict.lease.id, verdict.lease.fence) not in refused
         )
         self.tally.update([each.status for each in settlements])
+        return settlements
+
+    def _report(self, verdicts: Sequence[Verdict], settlements: tuple[Settlement, ...], lost: Sequence[Lease]) -> None:
         if settlements and self._listeners:
             self._listeners.emit(Settled(settlements))
         if lost:

@@ -5,8 +5,10 @@ from collections import Counter
 
 import pytest
 
+from tenure.errors import SettingsError
 from tenure.events import Status
-from tenure.worker.lane import Lane
+from tenure.worker.lane import Lane, side_by_side
+from tenure.worker.terms import ran
 
 
 @pytest.fixture
@@ -54,4 +56,54 @@ def test_a_light_queue_still_comes_first_sometimes(seeded):
 def test_jobs_put_off_at_no_cost_do_not_count_as_run():
     tally = Counter({Status.ACKED: 3, Status.REQUEUED: 2, Status.POSTPONED: 7, Status.DEAD_LETTERED: 1})
 
-    assert Lane().ran(tally) == 6
+    assert ran(tally) == 6
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"queues": ()}, "lane 'mail' names no queue"),
+        ({"runner": "proces"}, "lane 'mail' has the runner 'proces'; known ones: inline, process, threads, event_loop"),
+        ({"concurrency": -1}, "lane 'mail' has a concurrency of -1; it must be at least 1"),
+        ({"runner": "inline", "concurrency": 2}, "lane 'mail' is inline, which runs one job at a time"),
+        ({"weights": {"b": 1.0}}, "lane 'mail' gives a weight to queue 'b', which it does not serve"),
+        ({"weights": {"a": float("nan")}}, "lane 'mail' gives queue 'a' the weight nan"),
+    ],
+)
+def test_a_lane_that_could_not_work_is_refused_by_name(values, says):
+    with pytest.raises(SettingsError, match=says):
+        Lane(**{"name": "mail", "queues": ("a",), **values})
+
+
+def test_a_lane_has_the_concurrency_that_suits_its_runner():
+    assert [Lane(queues=("a",), runner=kind).concurrency for kind in ("inline", "threads", "event_loop")] == [
+        1,
+        16,
+        100,
+    ]
+
+
+def test_a_queue_that_a_lane_names_twice_counts_once():
+    assert Lane(queues=("a", "b", "a")).queues == ("a", "b")
+
+
+def test_the_inline_lane_comes_first():
+    lanes = [
+        Lane(queues=(queue,), runner=kind) for queue, kind in (("a", "process"), ("b", "inline"), ("c", "threads"))
+    ]
+
+    assert [lane.queues for lane in side_by_side(lanes)] == [("b",), ("a",), ("c",)]
+
+
+def test_two_lanes_on_one_queue_are_refused():
+    lanes = [Lane(name="one", queues=("a", "b")), Lane(name="two", queues=("b",))]
+
+    with pytest.raises(SettingsError, match="queue 'b' is in the lanes 'one' and 'two'"):
+        side_by_side(lanes)
+
+
+def test_two_inline_lanes_are_refused():
+    lanes = [Lane(name=queue, queues=(queue,), runner="inline") for queue in "ab"]
+
+    with pytest.raises(SettingsError, match="the lanes 'a', 'b' are inline; one can be"):
+        side_by_side(lanes)

@@ -47,7 +47,10 @@ class Runner(Protocol):
     ticked: float | None
 
     def serve(self, source: Source, done: Done) -> None:
-        """Run attempts until the source is over; called once, and everything it starts belongs to that thread."""
+        """Run attempts until the source is over, or this process is worn.
+
+        Called once, and everything it starts belongs to that thread.
+        """
         ...
 
     def stop_now(self) -> None:

@@ -1,10 +1,12 @@
 """The `inline` runner: one attempt at a time, in the thread that serves; the highest rate and the least isolation."""
 
+import os
 from collections.abc import Sequence
 
 from tenure.clock import Clock
 from tenure.execution.attempt import Performer
 from tenure.execution.runners.contract import Done, Source
+from tenure.execution.runners.wear import Wear
 
 
 class InlineRunner:
@@ -13,14 +15,20 @@ class InlineRunner:
     concurrency = 1
     ticked: float | None = None  # a job may take as long as it likes
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, wear: Wear | None = None) -> None:
+        """Once its process is worn it ends, though there may be more to do."""
         self._performer = Performer(clock)
+        self._wear = wear
 
     def serve(self, source: Source, done: Done) -> None:
         with self._performer as performer:
-            take, perform = source.take, performer.perform
+            take, perform, ran = source.take, performer.perform, 0
             while (attempt := take()) is not None:
                 done(attempt, perform(attempt))
+                if self._wear:
+                    ran += 1
+                    if not self._wear.left(ran) or self._wear.is_too_large(os.getpid()):
+                        return
 
     def stop_now(self) -> None:
         self._performer.deadline.stop_now()
