@@ -6,32 +6,65 @@ import os
 import platform
 import sqlite3
 import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from benchmarks.places import VARIABLE
 from benchmarks.rows import ROWS, Numbers
+from tests.servers import started
 
 
 def main() -> None:
     arguments = _arguments()
+    with _server(arguments) as url:
+        if url is not None:
+            os.environ[VARIABLE] = url
+        _measure(arguments)
+
+
+def _measure(arguments: argparse.Namespace) -> None:
     results: dict[str, Numbers] = {}
     for name in arguments.rows or ROWS:
         rounds = [ROWS[name](arguments.jobs) for _ in range(arguments.rounds)]
         results[name] = {key: statistics.median(each[key] for each in rounds) for key in rounds[0]}
         print(f"{name:<14}" + "   ".join(f"{key} {value:,.6g}" for key, value in results[name].items()), flush=True)
-    report = {"machine": _machine(), "jobs": arguments.jobs, "rounds": arguments.rounds, "rows": results}
+    backend = urlsplit(os.environ.get(VARIABLE, "sqlite:")).scheme
+    report = {
+        "machine": _machine(),
+        "backend": backend,
+        "jobs": arguments.jobs,
+        "rounds": arguments.rounds,
+        "rows": results,
+    }
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(report, indent=2) + "\n")
     print(f"written to {arguments.out}")
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Tenure on SQLite.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure Tenure on SQLite, or on a server."
+    )
     parser.add_argument("rows", nargs="*", help=f"which of {', '.join(ROWS)}; all when none is named")
     parser.add_argument("--jobs", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=1, help="take the median of this many")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--url", help="a server of yours: each row makes a database of its own there")
+    where.add_argument("--server", choices=["postgresql", "mariadb"], help="start one that writes to disk")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/latest.json"))
     return parser.parse_args()
+
+
+@contextmanager
+def _server(arguments: argparse.Namespace) -> Iterator[str | None]:
+    if arguments.server is None:
+        yield arguments.url
+    else:
+        with started(arguments.server, durable=True) as server:
+            yield server.url
 
 
 def _machine() -> dict[str, object]:

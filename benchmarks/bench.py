@@ -5,27 +5,29 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from benchmarks.places import place
 from benchmarks.probe import Probe
 from tenure import Tenure
+from tenure.wire.signing import new_key
 
 TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Bench:
-    """One database and one probe in a temporary folder."""
+    """One database, and one probe in a temporary folder."""
 
-    def __init__(self, folder: Path, slots: int) -> None:
-        self.url = f"sqlite:///{folder / 'bench.db'}"
+    def __init__(self, url: str, folder: Path, slots: int) -> None:
+        self.url = url
         self.probe = Probe(folder / "probe", slots)
         self._environment = {**os.environ, "TENURE_URL": self.url, "BENCH_PROBE": str(folder / "probe")}
-        self.app = Tenure(self.url)
+        self._environment["TENURE_KEYS"] = key = new_key().dump()
+        self.app = Tenure(self.url, keys=[key])
         self._handlers = {name: self.app.job(name=name)(_elsewhere) for name in ("noop", "block", "rest")}
         self.noop = self._handlers["noop"]
 
@@ -55,8 +57,8 @@ def _elsewhere(i: int) -> None:
 
 @contextmanager
 def bench(slots: int) -> Iterator[Bench]:
-    with tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder:
-        made = Bench(Path(folder), slots)
+    with place() as (url, folder):
+        made = Bench(url, folder, slots)
         try:
             yield made
         finally:

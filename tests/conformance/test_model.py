@@ -3,6 +3,7 @@
 import itertools
 import tempfile
 
+import pytest
 from hypothesis import settings
 
 from tenure.backends.memory import MemoryBackend
@@ -23,6 +24,17 @@ def test_the_sqlite_backend_agrees_with_the_model():
 def test_the_redis_backend_agrees_with_the_model(redis_url):
     numbers = itertools.count()
     run(lambda clock: open_backend(f"{redis_url}:{next(numbers)}", clock), examples=30)
+
+
+@pytest.mark.parametrize("server", ["postgres"])
+def test_a_database_server_agrees_with_the_model(server, request):
+    url, empty = request.getfixturevalue(f"{server}_place")
+
+    def fresh(clock):
+        empty()
+        return open_backend(url, clock)
+
+    run(fresh, examples=15)
 
 
 def run(opener, examples):

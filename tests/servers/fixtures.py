@@ -7,9 +7,10 @@ bare server. `own_server` starts one that a test may kill. Without a server test
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -38,6 +39,34 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def postgres_url() -> Iterator[str]:
+    with _postgres_database() as url:
+        yield url
+
+
+@pytest.fixture
+def mariadb_url() -> Iterator[str]:
+    with _mariadb_database() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def postgres_place() -> Iterator[tuple[str, Callable[[], None]]]:
+    """A database for many tests, and what empties it: making one takes longer than most tests."""
+    psycopg = pytest.importorskip("psycopg")
+    with _postgres_database() as url, psycopg.connect(url, autocommit=True) as connection:
+        yield url, lambda: _delete_rows(connection.cursor(), "current_schema()")
+
+
+@pytest.fixture(scope="module")
+def mariadb_place() -> Iterator[tuple[str, Callable[[], None]]]:
+    """The same on MariaDB."""
+    pymysql = pytest.importorskip("pymysql")
+    with _mariadb_database() as url, pymysql.connect(**_login(url), autocommit=True) as connection:
+        yield url, lambda: _delete_rows(connection.cursor(), "database()")
+
+
+@contextmanager
+def _postgres_database() -> Iterator[str]:
     psycopg = pytest.importorskip("psycopg")
     server = _address("postgresql")
     name = f"tenure_{token_hex(6)}"
@@ -48,17 +77,31 @@ def postgres_url() -> Iterator[str]:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-@pytest.fixture
-def mariadb_url() -> Iterator[str]:
+@contextmanager
+def _mariadb_database() -> Iterator[str]:
     pymysql = pytest.importorskip("pymysql")
-    server = urlsplit(_address("mariadb"))
+    server = _address("mariadb")
     name = f"tenure_{token_hex(6)}"
-    login = {"host": server.hostname, "port": server.port, "user": server.username, "password": server.password or ""}
-    with pymysql.connect(**login) as connection:
+    with pymysql.connect(**_login(server)) as connection:
         connection.cursor().execute(f"CREATE DATABASE {name}")
-    yield server._replace(path=f"/{name}").geturl()
-    with pymysql.connect(**login) as connection:
+    yield urlsplit(server)._replace(path=f"/{name}").geturl()
+    with pymysql.connect(**_login(server)) as connection:
         connection.cursor().execute(f"DROP DATABASE {name}")
+
+
+def _login(url: str) -> dict[str, Any]:
+    parts = urlsplit(url)
+    login = {"host": parts.hostname, "port": parts.port, "user": parts.username, "password": parts.password or ""}
+    return {**login, "database": parts.path.strip("/") or None}
+
+
+def _delete_rows(cursor: Any, schema: str) -> None:
+    cursor.execute(
+        f"SELECT table_name FROM information_schema.tables WHERE table_schema = {schema} "
+        "AND table_name LIKE 'tenure%' AND table_name <> 'tenure_schema'"
+    )
+    for (table,) in cursor.fetchall():
+        cursor.execute(f"DELETE FROM {table}")
 
 
 @pytest.fixture

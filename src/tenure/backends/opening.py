@@ -19,6 +19,8 @@ _BUILT_IN = {
     "redis": "tenure.backends.redis.opening:open_url",
     "rediss": "tenure.backends.redis.opening:open_url",
     "unix": "tenure.backends.redis.opening:open_url",
+    "postgresql": "tenure.backends.sql.postgresql.opening:open_url",
+    "postgres": "tenure.backends.sql.postgresql.opening:open_url",
 }
 _registered: dict[str, Opener] = {}
 

@@ -29,7 +29,7 @@ def migrate() -> None:
 
 
 @db.command()
-@click.option("--dialect", type=click.Choice(["sqlite"]), default="sqlite", show_default=True)
+@click.option("--dialect", type=click.Choice(migrations.DIALECTS), default="sqlite", show_default=True)
 def sql(dialect: str) -> None:
     """Print the SQL that makes the schema."""
     click.echo(migrations.script(dialect), nl=False)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Reaped
+from tenure.backends.contract import Abandon, Ack, Fact, Lease, Message, Nack, Reaped
 from tenure.backends.sql import migrations, statements
 from tenure.backends.sql.dialect import Dialect, Grant, Pair
 from tenure.backends.sql.records import SqlRecords
@@ -25,6 +25,7 @@ class SqlBackend:
     """The hot verbs, and by delegation what `records`, `steering` and `migrations` can do on the same database."""
 
     key_path: Path  # set where the database is a file of ours
+    facts: Callable[[], list[Fact]]  # set where there is a server to ask
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect

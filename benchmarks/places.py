@@ -1,0 +1,50 @@
+"""Places: where a row measures; each has a backend of its own, so that no row meets the leftovers of another."""
+
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+VARIABLE = "BENCH_URL"  # a server's address; without one rows measure SQLite
+
+
+@contextmanager
+def place() -> Iterator[tuple[str, Path]]:
+    """The URL of an empty backend, and a folder for what else a row needs."""
+    with tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder:
+        server = os.environ.get(VARIABLE)
+        if server is None:
+            yield f"sqlite:///{folder}/bench.db", Path(folder)
+        else:
+            with _MAKERS[urlsplit(server).scheme](server) as url:
+                yield url, Path(folder)
+
+
+@contextmanager
+def _postgresql(server: str) -> Iterator[str]:
+    import psycopg
+
+    name = f"bench_{secrets.token_hex(4)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        yield urlsplit(server)._replace(path=f"/{name}").geturl()
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def _mysql(server: str) -> Iterator[str]:
+    import pymysql
+
+    name = f"bench_{secrets.token_hex(4)}"
+    parts = urlsplit(server)
+    login = {"host": parts.hostname, "port": parts.port or 3306, "user": parts.username}
+    with pymysql.connect(**login, password=parts.password or "", autocommit=True) as connection:
+        connection.cursor().execute(f"CREATE DATABASE {name}")
+        yield parts._replace(path=f"/{name}").geturl()
+        connection.cursor().execute(f"DROP DATABASE {name}")
+
+
+_MAKERS = {"postgresql": _postgresql, "mysql": _mysql, "mariadb": _mysql}

@@ -1,0 +1,1 @@
+"""PostgreSQL: a verb is one statement and one round trip, by the server's clock."""

@@ -1,0 +1,297 @@
+"""PostgresDialect: many hosts, many writers, the server's clock."""
+
+import random
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import Any, TypeVar
+
+import msgspec
+import psycopg
+
+from tenure.backends.contract import ON_REQUEST, Abandon, Ack, Fact, Lease, Message, Nack
+from tenure.backends.sql.connections import Connections
+from tenure.backends.sql.dialect import KEPT_FAILURES, Claim, Expired, Grant, Pair, Row, Rows, fill
+from tenure.backends.sql.floors import BEGINNING, Floors
+from tenure.backends.sql.postgresql import statements as sql
+from tenure.backends.sql.postgresql.arrays import bytes_array, number_array, text_array
+from tenure.backends.sql.postgresql.server import Connection, Server, quietly
+from tenure.backends.sql.postgresql.wakeup import Bell, Ears
+from tenure.clock import MICROSECOND, Clock, SystemClock
+from tenure.errors import BackendError
+
+T = TypeVar("T")
+_PROMOTE_BATCH = 1000  # a flood that falls due at one instant is promoted over several claims, none of them long
+_TRIES = 8
+_MIGRATION_PATIENCE = 600.0
+
+
+class PostgresDialect:
+    """A verb is one statement; what the server rolled back is tried again."""
+
+    name = "postgresql"
+    schema_exists = sql.SCHEMA_EXISTS
+    replay_jobs = sql.REPLAY_JOBS
+
+    def __init__(self, server: Server, clock: Clock) -> None:
+        self._server = server
+        self._connections: Connections[Connection] = Connections(server.connect, lambda one: quietly(one.close))
+        self._ears = Ears(server)
+        self._bell = Bell()
+        self._floors = Floors()
+        # A clock other than the host's own is a test's: it is obeyed. Else the server's clock counts.
+        self._moment = (lambda: None) if isinstance(clock, SystemClock) else clock.now
+        self.place = server.place
+
+    def now(self) -> int:
+        return int(self._ask(sql.THE_TIME, {})[0][0])
+
+    def put(self, messages: Sequence[Message]) -> list[str]:
+        queues = {message.queue for message in messages}
+        tell = [] if self._server.pooled else self._bell.due(queues)
+        self._floors.drop(*queues)
+        rows, doubtful = self._ask_twice(sql.PUT, {**put_parameters(messages), "tell": text_array(tell)})
+        if doubtful:  # the first try may have stored them: what is stored by now counts
+            return [message.id for message in messages]
+        stored = {id for (id,) in rows}
+        return list(dict.fromkeys(message.id for message in messages if message.id in stored))
+
+    def until_work(self, queues: Sequence[str]) -> float:
+        ready, microseconds = self._ask(sql.UNTIL_WORK, {"queues": text_array(queues)})[0]
+        if ready:
+            return 0.0
+        return float("inf") if microseconds is None else max(0.0, microseconds / MICROSECOND)
+
+    def watch(self) -> Ears:
+        return self._ears
+
+    def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]:
+        leases = fill(queues, limit, partial(self._claim_from, grant))
+        if leases:
+            self._ears.busy()
+        return leases
+
+    def archive(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
+        verdicts = sorted(verdicts, key=_key)
+        return self._settle(
+            sql.ARCHIVE,
+            verdicts,
+            owner=owner,
+            states=text_array([v.state for v in verdicts]),
+            seconds=number_array([v.seconds for v in verdicts]),
+            reasons=text_array([v.reason for v in verdicts]),
+            outputs=text_array([v.output for v in verdicts]),
+        )
+
+    def give_back(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]:
+        verdicts = sorted(verdicts, key=_key)
+        self._floors.drop(*{verdict.lease.queue for verdict in verdicts})
+        held = self._settle(
+            sql.GIVE_BACK,
+            verdicts,
+            owner=owner,
+            delays=number_array([round(v.delay * MICROSECOND) for v in verdicts]),
+            suspects=number_array([int(v.charge == "suspect") for v in verdicts]),
+            reason=ON_REQUEST,
+            **_charges(verdicts),
+        )
+        self._trim_failures(verdicts)
+        return held
+
+    def bury(self, owner: str, verdicts: Sequence[Abandon]) -> set[Pair]:
+        verdicts = sorted(verdicts, key=_key)
+        reasons = text_array([v.reason for v in verdicts])
+        held = self._settle(sql.BURY, verdicts, owner=owner, reasons=reasons, **_charges(verdicts))
+        self._trim_failures(verdicts)
+        return held
+
+    def renew(self, leases: Sequence[Lease], grant: Grant) -> set[Pair]:
+        asked = sorted(leases, key=lambda lease: lease.token)
+        rows = self._ask(
+            sql.RENEW,
+            {
+                "keys": number_array([lease.token for lease in asked]),
+                "fences": number_array([lease.fence for lease in asked]),
+                "owner": grant.owner,
+                "length": round(grant.seconds * MICROSECOND),
+            },
+        )
+        renewed = set(rows)
+        return {(lease.id, lease.fence) for lease in leases if (lease.token, lease.fence) in renewed}
+
+    def expire(self, queue: str, limit: int) -> list[Expired]:
+        rows = self._ask(sql.EXPIRE, {"queue": queue, "limit": limit, "reason": ON_REQUEST})
+        if rows:
+            self._floors.drop(queue)
+        return [Expired(*row) for row in rows]
+
+    def read(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
+        return self._ask(translated(statement), parameters)
+
+    def transact(self, work: Callable[[Rows], T]) -> T:
+        def whole(connection: Connection) -> T:
+            with connection.transaction():
+                return work(partial(_rows, connection))
+
+        self._floors = Floors()  # what people replay comes back anywhere
+        return self._on_a_connection(whole)[0]
+
+    @contextmanager
+    def migrating(self) -> Iterator[Rows]:
+        connection = self._connections.take()
+        patience, connection.patience = connection.patience, _MIGRATION_PATIENCE
+        try:
+            with connection.transaction():
+                connection.execute("SET LOCAL statement_timeout = 0")
+                connection.execute("SET LOCAL lock_timeout = 0")
+                connection.execute(sql.LOCK)
+                yield partial(_rows, connection)
+        except psycopg.Error as error:
+            self._connections.drop(connection)
+            raise self._server.unavailable(error) from error
+        connection.patience = patience
+        self._connections.give(connection)
+
+    def facts(self) -> list[Fact]:
+        version, commit, fsync = self._ask(sql.FACTS, {})[0]
+        durable = commit != "off" and fsync == "on"
+        promise = "a job is on the server's disk before enqueue returns" if durable else "the last jobs may be lost"
+        woken = "by looking every 25 ms: a pooler, or listen=off" if self._server.pooled else "by LISTEN and NOTIFY"
+        return [
+            Fact("server", f"PostgreSQL {version}"),
+            Fact("durability", f"{promise} (synchronous_commit={commit}, fsync={fsync})", warning=not durable),
+            Fact("wake-ups", woken),
+        ]
+
+    def close(self) -> None:
+        self._ears.shut()
+        self._connections.close()
+
+    def _claim_from(self, grant: Grant, queue: str, limit: int, alone: bool) -> Claim:
+        floor, started = self._floors.below(queue), time.monotonic()
+        wanted = {
+            **{"queue": queue, "limit": limit, "alone": alone, "promote": True, "rank": floor[0], "key": floor[1]},
+            **{"owner": grant.owner, "length": round(grant.seconds * MICROSECOND)},
+        }
+        rows = self._ask(sql.CLAIM, wanted)
+        if rows[0][0]:
+            self._ask(sql.PROMOTE, {"queue": queue, "most": _PROMOTE_BATCH})
+            floor = BEGINNING
+            rows = self._ask(sql.CLAIM, {**wanted, "promote": False, "rank": floor[0], "key": floor[1]})
+        leases = [_lease(queue, grant.owner, row) for row in rows if row[2]]
+        if len(leases) == limit:
+            self._floors.raise_to(queue, (rows[-1][4], rows[-1][3]), started, floor == BEGINNING)
+        else:
+            self._floors.drop(queue)
+        if not leases and floor != BEGINNING:
+            return self._claim_from(grant, queue, limit, alone)
+        return Claim(leases, met_suspect=any(row[1] for row in rows))
+
+    def _settle(self, statement: str, verdicts: Sequence[Any], **columns: Any) -> set[Pair]:
+        keys = {
+            "keys": number_array([v.lease.token for v in verdicts]),
+            "fences": number_array([v.lease.fence for v in verdicts]),
+        }
+        return set(self._ask(statement, {**keys, **columns}))
+
+    def _trim_failures(self, verdicts: Sequence[Nack | Abandon]) -> None:
+        ids = [v.lease.id for v in verdicts if v.failure and v.lease.fence > KEPT_FAILURES]
+        if ids:
+            self._ask(sql.TRIM_FAILURES, {"ids": text_array(ids), "keep": KEPT_FAILURES})
+
+    def _ask(self, statement: str, parameters: Mapping[str, Any]) -> list[Any]:
+        return self._ask_twice(statement, parameters)[0]
+
+    def _ask_twice(self, statement: str, parameters: Mapping[str, Any]) -> tuple[list[Any], bool]:
+        """The rows, and whether an earlier try may have happened unseen."""
+        values = {**parameters, "now": self._moment()}
+        return self._on_a_connection(lambda connection: _rows(connection, statement, values))
+
+    def _on_a_connection(self, work: Callable[[Connection], T]) -> tuple[T, bool]:
+        """What the server rolled back is tried again; so is, once, what met a connection that had been cut."""
+        was_cut = False
+        for attempt in range(1, _TRIES + 1):
+            connection = self._connections.take()
+            try:
+                answer = work(connection)
+            except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected) as error:
+                self._connections.give(connection)
+                if attempt == _TRIES:
+                    raise self._server.unavailable(error) from error
+                time.sleep(random.uniform(0, 0.002 * 2**attempt))  # noqa: S311 - only spreads the tries
+            except psycopg.Error as error:
+                if not connection.closed:
+                    self._connections.give(connection)
+                    raise self._refusal(error) from error
+                self._connections.drop(connection)
+                if was_cut:
+                    raise self._server.unavailable(error) from error
+                was_cut = True
+            else:
+                self._connections.give(connection)
+                return answer, was_cut
+        raise AssertionError  # the last try returned or raised
+
+    def _refusal(self, error: psycopg.Error) -> BackendError:
+        if isinstance(error, psycopg.OperationalError):
+            return self._server.unavailable(error)
+        return BackendError(f"PostgreSQL refused a statement on {self.place!r}: {error}")
+
+
+def put_parameters(messages: Sequence[Message]) -> dict[str, Any]:
+    """The columns of a batch, as arrays."""
+    return {
+        "ids": text_array([m.id for m in messages]),
+        "queues": text_array([m.queue for m in messages]),
+        "ranks": number_array([-m.priority for m in messages]),
+        "handlers": text_array([m.handler for m in messages]),
+        "names": text_array([m.name for m in messages]),
+        "dues": number_array([m.due for m in messages]),
+        "delays": number_array([round(m.delay * MICROSECOND) for m in messages]),
+        "bodies": bytes_array([m.body for m in messages]),
+    }
+
+
+def _charges(verdicts: Sequence[Nack | Abandon]) -> dict[str, str]:
+    return {
+        "ids": text_array([v.lease.id for v in verdicts]),
+        "records": text_array([msgspec.json.encode(v.failure).decode() if v.failure else None for v in verdicts]),
+        "attempts": number_array([int(v.charge == "attempt") for v in verdicts]),
+        "crashes": number_array([int(v.charge == "crash") for v in verdicts]),
+    }
+
+
+def _key(verdict: Ack | Nack | Abandon) -> int:
+    key: int = verdict.lease.token
+    return key
+
+
+def _lease(queue: str, owner: str, row: Row) -> Lease:
+    _, _, _, key, rank, attempts, crashes, fence, suspect, id, due, body = row
+    return Lease(
+        id=id,
+        queue=queue,
+        body=body,
+        owner=owner,
+        fence=fence,
+        attempts=attempts,
+        crashes=crashes,
+        suspect=bool(suspect),
+        priority=-rank,
+        due=due,
+        token=key,
+    )
+
+
+def _rows(connection: Connection, statement: str, parameters: Mapping[str, Any]) -> list[Any]:
+    cursor = connection.execute(translated(statement), parameters or None)
+    return cursor.fetchall() if cursor.description else []
+
+
+@lru_cache
+def translated(statement: str) -> str:
+    """A neutral statement in PostgreSQL's words; one that is in them already stays as it is."""
+    listed = re.sub(r"IN :(\w+)", r"= ANY(%(\1)s)", statement)
+    return re.sub(r"(?<!:):([a-z]\w*)", r"%(\1)s", listed)

@@ -1,0 +1,45 @@
+"""Opening `postgresql://user@host/database`; what libpq understands in a URL is passed on."""
+
+from urllib.parse import SplitResult, parse_qsl, urlencode
+
+from tenure.backends.sql.backend import SqlBackend
+from tenure.clock import Clock
+from tenure.errors import BackendUnavailable, UnknownBackend
+
+_LISTEN = ("on", "off")
+
+
+def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
+    """The backend on this database, brought up to date when needed."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise BackendUnavailable("PostgreSQL needs its driver: pip install 'tenure[postgres]'") from error
+    from tenure.backends.sql.postgresql.dialect import PostgresDialect
+    from tenure.backends.sql.postgresql.server import Server
+
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    listen, patience = query.pop("listen", "on"), query.pop("patience", "30")
+    if listen not in _LISTEN:
+        raise UnknownBackend(f"option listen={listen!r} in the postgresql URL must be one of {', '.join(_LISTEN)}")
+    url = parts._replace(scheme="postgresql", query=urlencode(query)).geturl()
+    try:
+        server = Server(url, seconds(patience), pooled=listen == "off")
+    except psycopg.ProgrammingError as error:
+        raise UnknownBackend(f"the postgresql URL cannot be understood: {error}") from error
+    dialect = PostgresDialect(server, clock)
+    backend = SqlBackend(dialect)
+    backend.facts = dialect.facts
+    backend.migrate()
+    return backend
+
+
+def seconds(text: str) -> float:
+    """The option `patience`: how long a server may be silent."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 1 <= value <= 3600:
+        raise UnknownBackend(f"option patience={text!r} must be a number of seconds from 1 to 3600")
+    return value
