@@ -46,9 +46,21 @@ class Malformed(MessageRejected):
 
 
 class BadSignature(MessageRejected):
-    """The bytes were not sealed by a key we hold, or were sealed for another queue."""
+    """The bytes were not sealed by a key we hold, or were sealed for another queue or as another job."""
 
     reason = "bad_signature"
+
+
+class OutOfScope(MessageRejected):
+    """The key that sealed the message may not sign for its queue or its handler."""
+
+    reason = "out_of_scope"
+
+
+class WrongAudience(MessageRejected):
+    """The message was sealed for another audience than ours."""
+
+    reason = "wrong_audience"
 
 
 class UnknownKey(MessageRejected):

@@ -1,4 +1,4 @@
-"""Permissions: what the built-in handlers may do, as values; those that are empty permit nothing."""
+"""Permissions: what keys may sign and built-in handlers may do, as values; those that are empty permit nothing."""
 
 import re
 from ipaddress import ip_network
@@ -9,6 +9,21 @@ from msgspec import Struct
 _ENTRY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?")
 _HOST = re.compile(r"\*|\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]")
 MEGABYTE = 1024 * 1024
+
+
+class Scope(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a key may sign for; None sets no limit."""
+
+    queues: tuple[str, ...] | None = None
+    handlers: tuple[str, ...] | None = None
+
+    def fault(self, queue: str, handler: str) -> str | None:
+        """What is outside the scope, or None."""
+        if self.queues is not None and queue not in self.queues:
+            return f"queue {queue!r:.120}"
+        if self.handlers is not None and handler not in self.handlers:
+            return f"handler {handler!r:.220}"
+        return None
 
 
 class Argument(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from tenure.errors import SettingsError
-from tenure.permissions import Command, Event, Http, Shell
+from tenure.permissions import Command, Event, Http, Scope, Shell
 
 PREFIX = "TENURE_"
 _SECRET = frozenset({"keys", "url", "backends"})
@@ -54,6 +54,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     aliases: dict[str, str] = {}
     allow: dict[str, tuple[str, ...]] = {}
     keys: tuple[str, ...] = ()
+    scopes: dict[str, Scope] = {}
+    audience: str | None = None
     verify: bool = True
     max_bytes: int = 262_144
     max_retries: int = 0

@@ -242,7 +242,7 @@ class Tenure:
     def _open(self, url: str) -> Channel:
         backend = open_backend(url, self.clock)
         try:
-            channel = Channel(backend, Wire(self._ring(backend), self.settings.max_bytes))
+            channel = Channel(backend, Wire(self._ring(backend), self.settings.max_bytes, self.settings.audience))
         except TenureError:
             backend.close()
             raise
@@ -265,7 +265,7 @@ class Tenure:
                 "messages on a shared backend must be signed, and no key is set; make one with `tenure key new` "
                 "and put it into TENURE_KEYS (or TENURE_KEYS_FILE) of every producer and worker"
             )
-        return Ring(keys, verify=self.settings.verify)
+        return Ring(keys, verify=self.settings.verify, scopes=self.settings.scopes)
 
     def _pipeline(self, wire: Wire) -> Pipeline:
         return Pipeline(

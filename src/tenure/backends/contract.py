@@ -17,6 +17,7 @@ Terminal = Literal["done", "cancelled", "expired"]
 Charge = Literal["attempt", "crash", "suspect"]
 Fate = Literal["cancelled", "asked", "too_late", "unknown"]
 STATES = ("ready", "delayed", "parked", "leased", "done", "dead", "cancelled", "expired")
+HEAD = 64  # bytes: where a message names its key
 ON_REQUEST = "cancelled on request"  # the reason kept with a job that somebody cancelled
 
 
@@ -206,6 +207,16 @@ class Steerable(Protocol):
 
     def note_progress(self, items: Sequence[tuple[Lease, Progress]]) -> None:
         """Keep how far these are; what is not held any more is left alone."""
+        ...
+
+
+@runtime_checkable
+class Scannable(Protocol):
+    """Backends that show the beginnings of all messages that have not ended, a page at a time."""
+
+    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
+        """The first HEAD bytes of each body, and the cursor of the next page, None after the last;
+        what is put or ends meanwhile may be missed."""
         ...
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import SplitResult
 
 from tenure.backends.contract import (
+    HEAD,
     ON_REQUEST,
     STATES,
     Abandon,
@@ -153,6 +154,16 @@ class MemoryBackend:
         with self._changed:
             entry = self._entries.get(id)
             return None if entry is None else _record(entry, self._owner, id in self._asked)
+
+    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
+        live = ("ready", "delayed", "parked", "leased")
+        with self._changed:
+            found = sorted(
+                (entry.place[-1], entry.message.body[:HEAD]) for entry in self._entries.values() if entry.state in live
+            )
+        rest = [(place, head) for place, head in found if place > int(cursor or 0)]
+        page = rest[:limit]
+        return [head for _, head in page], str(page[-1][0]) if len(rest) > limit else None
 
     def waiting(self) -> list[JobRecord]:
         """Ready and delayed jobs, by queue and then in the order they would run once due; for tests."""

@@ -17,7 +17,7 @@ _COMMANDS = {
     "cron": "Look at schedules, and at what they will do.",
     "dead": "List, replay and purge dead letters.",
     "db": "Bring the database schema up to date.",
-    "key": "Make signing keys.",
+    "key": "Make, list and retire signing keys.",
 }
 
 

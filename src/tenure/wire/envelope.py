@@ -10,7 +10,7 @@ from tenure.clock import to_datetime, to_microseconds
 from tenure.definition.fidelity import find_fault
 from tenure.definition.job import DEFAULT_MAX_CRASHES, Job
 from tenure.definition.retry import Backoff
-from tenure.errors import BadSignature, InvalidJob, InvalidPayload, Malformed
+from tenure.errors import BadSignature, InvalidJob, InvalidPayload, Malformed, WrongAudience
 from tenure.wire.limits import MAX_BYTES, check_depth, have_distinct_members, refuse_repeated_members
 from tenure.wire.signing import SEAL_SIZE, Ring
 
@@ -35,6 +35,7 @@ class Envelope(Struct, frozen=True, rename="camel"):
     max_crashes: int | UnsetType = UNSET
     backoff: Backoff | UnsetType = UNSET
     meta: dict[str, Any] | UnsetType = UNSET
+    audience: str | UnsetType = UNSET
     created_at: datetime | UnsetType = UNSET
     expires_at: datetime | UnsetType = UNSET
     version: int | UnsetType = UNSET
@@ -49,21 +50,24 @@ _decoder = msgspec.json.Decoder(Envelope)
 
 
 class Wire:
-    """Seals jobs into messages and opens messages into envelopes, with one ring and one size limit."""
+    """Seals jobs into messages and opens messages into envelopes, with one ring, one size limit and one audience."""
 
-    def __init__(self, ring: Ring, max_bytes: int = MAX_BYTES) -> None:
-        self._ring = ring
+    def __init__(self, ring: Ring, max_bytes: int = MAX_BYTES, audience: str | None = None) -> None:
+        self.ring = ring
         self._max_bytes = max_bytes
+        self._audience: str | UnsetType = audience or UNSET
 
     def seal(self, job: Job, payload: bytes, identifier: str, now: int, version: int = 1) -> bytes:
         """The bytes of a message; they never change again, whatever happens to the job."""
         if job.meta and (fault := find_fault(job.meta, "meta")):
             raise InvalidJob(f"{fault[0]} of job {job.handler!r} is {fault[1]!r:.80}; {fault[2]}")
+        self.ring.authorise(self.ring.kid, job.queue, job.handler)
         try:
-            unsealed = _encoder.encode(_envelope(job, payload, self._ring.kid, identifier, now, version))
+            envelope = _envelope(job, payload, self.ring.kid, identifier, now, version, self._audience)
+            unsealed = _encoder.encode(envelope)
         except UnicodeEncodeError as error:
             raise InvalidJob(f"job {job.handler!r} has text that UTF-8 cannot carry: {error}") from error
-        sealed = self._ring.seal(unsealed)
+        sealed = self.ring.seal(unsealed)
         if len(sealed) > self._max_bytes:
             raise InvalidPayload(
                 f"job {job.handler!r} makes a message of {len(sealed)} bytes, above the limit of {self._max_bytes}; "
@@ -75,11 +79,11 @@ class Wire:
             raise InvalidPayload(f"job {job.handler!r} cannot be sent: {error}; flatten its payload") from error
         return sealed
 
-    def open(self, sealed: bytes, queue: str) -> Envelope:
-        """The envelope in these bytes, after every check that needs no handler."""
+    def open(self, sealed: bytes, queue: str, identifier: str | None = None) -> Envelope:
+        """The envelope in these bytes, found on this queue under this id, after every check that needs no handler."""
         if len(sealed) > self._max_bytes:
             raise Malformed(f"the message has {len(sealed)} bytes, more than the limit of {self._max_bytes}")
-        self._ring.check(sealed)
+        self.ring.check(sealed)
         check_depth(sealed)
         try:
             envelope = _decoder.decode(sealed)
@@ -90,6 +94,11 @@ class Wire:
             refuse_repeated_members(sealed)
         if envelope.queue != queue:
             raise BadSignature(f"the message was signed for queue {envelope.queue!r} but came from queue {queue!r}")
+        if identifier is not None and envelope.identifier != identifier:
+            raise BadSignature(f"the message was signed as job {envelope.identifier!r} but stored as {identifier!r}")
+        if envelope.audience != self._audience:
+            raise WrongAudience(f"the message is for {_whom(envelope.audience)}, and we are {_whom(self._audience)}")
+        self.ring.authorise(envelope.kid, queue, envelope.job)
         return envelope
 
 
@@ -104,7 +113,13 @@ def is_canonical(envelope: Envelope, sealed: bytes) -> bool:
     return len(unsealed) + SEAL_SIZE == len(sealed) and sealed.startswith(unsealed)
 
 
-def _envelope(job: Job, payload: bytes, kid: str, identifier: str, now: int, version: int) -> Envelope:
+def _whom(audience: str | UnsetType) -> str:
+    return "no audience in particular" if audience is UNSET else f"audience {audience!r:.80}"
+
+
+def _envelope(
+    job: Job, payload: bytes, kid: str, identifier: str, now: int, version: int, audience: str | UnsetType
+) -> Envelope:
     return Envelope(
         1,
         kid,
@@ -123,6 +138,7 @@ def _envelope(job: Job, payload: bytes, kid: str, identifier: str, now: int, ver
         UNSET if job.max_crashes == DEFAULT_MAX_CRASHES else job.max_crashes,
         job.backoff or UNSET,
         job.meta or UNSET,
+        audience,
         to_datetime(now),
         job.expires_at or UNSET,
         UNSET if version == 1 else version,

@@ -46,6 +46,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         repeated = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise Malformed(f"the member {repeated!r} occurs twice")
+        raise Malformed(f"the member {repeated!r:.80} occurs twice")
 
     return members

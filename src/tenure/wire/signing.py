@@ -9,9 +9,10 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from tenure.errors import BadSignature, Malformed, SettingsError, UnknownKey, UnsupportedVersion
+from tenure.errors import BadSignature, Malformed, OutOfScope, SettingsError, UnknownKey, UnsupportedVersion
+from tenure.permissions import Scope
 
 _DOMAIN = b"tenure.envelope.v1\x00"
 _HEAD = b'{"v":1,"kid":"'
@@ -78,9 +79,9 @@ def _check_kid(kid: str) -> None:
 
 
 class Ring:
-    """An ordered ring of keys: the first signs, all verify."""
+    """An ordered ring of keys: the first signs, all verify; `scopes` says which may sign for what, by their ids."""
 
-    def __init__(self, keys: Iterable[Key], *, verify: bool = True) -> None:
+    def __init__(self, keys: Iterable[Key], *, verify: bool = True, scopes: Mapping[str, Scope] | None = None) -> None:
         self._keys: dict[bytes, Key] = {}
         for key in keys:
             if self._keys.setdefault(key.kid.encode(), key) is not key:
@@ -89,6 +90,15 @@ class Ring:
             raise SettingsError("the key ring is empty; make a key and put it into the setting 'keys'")
         self._signer = next(iter(self._keys.values()))
         self._verify = verify
+        self.scopes = dict(scopes or {}) if verify else {}
+        for kid in self.scopes:
+            if kid.encode() not in self._keys:
+                raise SettingsError(f"the setting 'scopes' names key {kid!r}, which is not in the ring")
+
+    @property
+    def kids(self) -> list[str]:
+        """The ids of all keys, in order."""
+        return [key.kid for key in self._keys.values()]
 
     @property
     def kid(self) -> str:
@@ -100,6 +110,12 @@ class Ring:
         head = unsealed[:-1]
         return b"".join((head, _MARK, self._signer.mac(head), _END))
 
+    def authorise(self, kid: str, queue: str, handler: str) -> None:
+        """Raise unless this key, which did seal the message, may sign for this queue and handler."""
+        scope = self.scopes.get(kid)
+        if scope is not None and (fault := scope.fault(queue, handler)):
+            raise OutOfScope(f"key {kid!r} may not sign for {fault}; the setting 'scopes' says what it may")
+
     def check(self, sealed: bytes) -> None:
         """Raise unless the bytes were sealed by a key of this ring; the cost is one pass over them."""
         if not sealed.startswith(_HEAD):
@@ -108,14 +124,18 @@ class Ring:
             raise BadSignature("the message does not end in a signature")
         if not self._verify:
             return
-        kid = sealed[len(_HEAD) : sealed.find(b'"', len(_HEAD))]
-        key = self._keys.get(kid)
+        key = self._keys.get(sealed[len(_HEAD) : sealed.find(b'"', len(_HEAD))])
         if key is None:
-            raise UnknownKey(
-                f"the message was sealed with key {kid[:40].decode('utf-8', 'replace')!r}, which we do not hold"
-            )
+            raise UnknownKey(f"the message was sealed with key {kid_of(sealed)!r}, which we do not hold")
         if not hmac.compare_digest(key.mac(sealed[:-SEAL_SIZE]), sealed[-66:-2]):
             raise BadSignature(f"the signature made with key {key.kid!r} does not match the message")
+
+
+def kid_of(head: bytes) -> str:
+    """The id of the key that a message, or its beginning, says it was sealed with."""
+    if not head.startswith(_HEAD):
+        return ""
+    return head[len(_HEAD) :].partition(b'"')[0][:40].decode("utf-8", "replace")
 
 
 def _refuse_head(sealed: bytes) -> None:

@@ -64,7 +64,7 @@ class Pipeline:
 
     def _admit(self, lease: Lease, now: int) -> Attempt | Verdict:
         try:
-            envelope = self._wire.open(lease.body, lease.queue)
+            envelope = self._wire.open(lease.body, lease.queue, lease.id)
             handler = self._registry.resolve(envelope.job, lease.queue)
             check_version(handler, envelope)
         except (UnknownHandler, UnknownKey, UnsupportedVersion, NewerPayload) as error:

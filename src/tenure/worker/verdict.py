@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 REJECTED = frozenset(
     {"malformed", "bad_signature", "unknown_key", "unsupported_version", "forbidden", "invalid_payload"}
+    | {"out_of_scope", "wrong_audience"}
 )
 UNSTARTED = "unstarted"
 

@@ -62,6 +62,7 @@ def test_an_opened_message_holds_what_was_sealed(wire):
         "max_crashes": 1,
         "backoff": Backoff("fixed", base=1.0),
         "meta": {"tenant": "a"},
+        "audience": UNSET,
         "created_at": to_datetime(NOW),
         "expires_at": datetime(2030, 7, 1, tzinfo=UTC),
         "version": 2,
@@ -72,7 +73,8 @@ def test_what_was_not_set_is_not_there(wire, sealed):
     envelope = wire.open(sealed, "slow")
 
     unset = [name for name, value in msgspec.structs.asdict(envelope).items() if value is UNSET]
-    assert unset == ["timeout", "single_instance", "max_crashes", "backoff", "meta", "expires_at", "version"]
+    absent = ["timeout", "single_instance", "max_crashes", "backoff", "meta", "audience", "expires_at", "version"]
+    assert unset == absent
 
 
 def test_the_members_of_a_message_keep_their_order(sealed):

@@ -34,7 +34,7 @@ class SqlBackend:
         self._in_doubt: set[Pair] = set()
         self.steps_taken: list[str] = []
         records = SqlRecords(dialect)
-        self.counts, self.find = records.counts, records.find
+        self.counts, self.find, self.heads = records.counts, records.find, records.heads
         self.dead, self.replay, self.discard = records.dead, records.replay, records.discard
         self.greet, self.part, self.workers = records.greet, records.part, records.workers
         self.trim = records.trim

@@ -33,6 +33,10 @@ class SqlRecords:
                 return _ended(row, self._failures(id))
         return None
 
+    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
+        rows = self._dialect.read(sql.HEADS, {"after": int(cursor or 0), "limit": limit})
+        return [bytes(head) for _, head in rows], str(rows[-1][0]) if len(rows) == limit else None
+
     def dead(
         self, *, queue: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[JobRecord]:

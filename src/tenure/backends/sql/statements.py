@@ -60,6 +60,7 @@ UNION ALL SELECT j.id, r.fence FROM tenure_job AS j
 UNION ALL SELECT j.id, d.fence FROM tenure_job AS j JOIN tenure_delayed AS d ON d.key = j.key WHERE j.id IN :ids
 """
 
+HEADS = "SELECT key, substr(body, 1, 64) FROM tenure_job WHERE key > :after ORDER BY key LIMIT :limit"
 LIVE = "SELECT key FROM tenure_job WHERE id IN :ids"
 READY = """
 SELECT j.key, j.id FROM tenure_job AS j

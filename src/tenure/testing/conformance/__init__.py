@@ -35,8 +35,8 @@ __all__ = ["AdvancingClock", "BackendConformance"]
 class BackendConformance(Putting, Leasing, Settling, Keeping, DeadLettering, Recording, Sharing, Steering):
     """Each test is one promise; a test that needs a capability the backend lacks is skipped by that name.
 
-    Capabilities are the optional protocols (`Inspectable`, `DeadLetters`, `Maintained`, `Steerable`) and `Shared`:
-    other processes can open the backend at the fixture `url`.
+    Capabilities are the optional protocols (`Inspectable`, `DeadLetters`, `Maintained`, `Steerable`, `Scannable`) and
+    `Shared`: other processes can open the backend at the fixture `url`.
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset()

@@ -7,7 +7,7 @@ import pytest
 
 Test = TypeVar("Test", bound=Callable[..., None])
 
-PROTOCOLS = ("Inspectable", "DeadLetters", "Maintained", "Steerable")
+PROTOCOLS = ("Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable")
 SHARED = "Shared"  # other processes can open it by its URL, and what they put and lease outlives them
 
 

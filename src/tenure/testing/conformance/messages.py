@@ -15,6 +15,7 @@ from tenure.backends.contract import (
     Maintained,
     Message,
     Nack,
+    Scannable,
     Steerable,
 )
 from tenure.definition.failure import Failure
@@ -24,7 +25,7 @@ OTHER = "reports"
 LEASE = 1.0  # short, because the clock of a broker can only be advanced by waiting
 
 
-class FullBackend(Backend, Inspectable, DeadLetters, Maintained, Steerable, Protocol):
+class FullBackend(Backend, Inspectable, DeadLetters, Maintained, Steerable, Scannable, Protocol):
     """A backend with every capability; the tests that need one say so, the others use only the eight verbs."""
 
 

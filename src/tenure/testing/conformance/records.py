@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenure.backends.contract import STATES, Abandon, Ack, Terminal
+from tenure.backends.contract import HEAD, STATES, Abandon, Ack, Terminal
 from tenure.testing.conformance.capabilities import needs
 from tenure.testing.conformance.messages import (
     OTHER,
@@ -26,6 +26,14 @@ def end(backend: FullBackend, *messages: int, queue: str = QUEUE, state: Termina
     return known(backend, messages[-1]).finished_at or 0
 
 
+def scan(backend: FullBackend, limit: int) -> list[bytes]:
+    found, cursor = backend.heads(limit=limit)
+    while cursor is not None:
+        page, cursor = backend.heads(limit=limit, cursor=cursor)
+        found += page
+    return found
+
+
 class Recording:
     @needs("Inspectable")
     def test_counts_name_every_state_of_every_queue(self, backend: FullBackend) -> None:
@@ -44,6 +52,20 @@ class Recording:
     @needs("Inspectable")
     def test_an_empty_backend_counts_nothing(self, backend: FullBackend) -> None:
         assert backend.counts() == {}
+
+    @needs("Scannable")
+    def test_a_scan_shows_the_beginning_of_every_message_that_has_not_ended(self, backend: FullBackend) -> None:
+        end(backend, 1)
+        bodies = {number: b"%d " % number + b"x" * 100 for number in range(2, 8)}
+        put_and_take(backend, make(2, body=bodies[2]))
+        backend.put([make(number, body=bodies[number], delay=60 * (number % 2)) for number in range(3, 8)])
+        assert sorted(scan(backend, 100)) == [body[:HEAD] for body in bodies.values()]
+
+    @needs("Scannable")
+    def test_a_scan_goes_page_by_page(self, backend: FullBackend) -> None:
+        backend.put([make(number, body=b"%d" % number) for number in range(7)])
+        assert sorted(scan(backend, 3)) == [b"%d" % number for number in range(7)]
+        assert len(scan(backend, 7)) == len(scan(backend, 8)) == 7
 
     @needs("Inspectable")
     def test_an_unknown_id_is_not_found(self, backend: FullBackend) -> None:
