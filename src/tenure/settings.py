@@ -67,6 +67,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     recycle_after: int | None = None
     max_memory: float | None = None
     refresh_interval: float = 300.0
+    hook_timeout: float = 60.0
     retention: Retention = Retention()
     command: dict[str, Command] = {}
     shell: Shell = Shell()
@@ -82,16 +83,20 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             raise ValueError("lease must be at least 1 second")
         if not self.stop_grace >= 0:
             raise ValueError("stop_grace must be at least 0 seconds")
+        for name in ("refresh_interval", "hook_timeout"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be more than 0 seconds")
+        if self.max_bytes < 1024:
+            raise ValueError("max_bytes must be at least 1024")
+        self._check_limits()
+
+    def _check_limits(self) -> None:
         if self.recycle_after is not None and self.recycle_after < 1:
             raise ValueError("recycle_after must be at least 1 job; leave it out for no limit")
         if self.max_memory is not None and not self.max_memory > 0:
             raise ValueError("max_memory must be more than 0 MB; leave it out for no limit")
-        if not self.refresh_interval > 0:
-            raise ValueError("refresh_interval must be more than 0 seconds")
         if self.default_timeout is not None and not self.default_timeout > 0:
             raise ValueError("default_timeout must be more than 0 seconds; leave it out for no limit")
-        if self.max_bytes < 1024:
-            raise ValueError("max_bytes must be at least 1024")
 
     def __repr__(self) -> str:
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"

@@ -74,7 +74,8 @@ class Workshop:
         return Janitor(self.backend, self.clock, kept)
 
     def _hooks(self, queues: Sequence[str], worker: str) -> QueueHooks:
-        return QueueHooks(self.queues.classes(queues), worker, self.settings.refresh_interval)
+        limits = (self.settings.refresh_interval, self.settings.hook_timeout)
+        return QueueHooks(self.queues.classes(queues), worker, *limits)
 
     def _runner(self, lane: Lane, terms: Terms, location: str | None) -> Runner:
         wear = Wear(self.settings.recycle_after, self.settings.max_memory)

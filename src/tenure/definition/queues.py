@@ -11,8 +11,8 @@ from tenure.errors import InvalidJob
 class QueueClass(Protocol):
     """A class or instance with a `name`; `aliases`, `setup(worker)` and `refresh(worker)` are optional.
 
-    `setup` runs once when a worker starts and `refresh` every refresh interval, in a thread beside the jobs.
-    Both are given the worker's id; what they raise is logged and does not stop the worker.
+    `setup` runs once when a worker starts and `refresh` every refresh interval, in threads beside the jobs.
+    Both are given the worker's id and may be async; what they raise is logged and does not stop the worker.
     """
 
     name: str

@@ -127,7 +127,7 @@ class ThreadDeadline:
             if self._expires is not None and now >= self._expires:
                 self._expires = now + _AGAIN
                 self._fired = True
-                _raise_in(self._thread, DeadlineExceeded)
+                raise_in(self._thread, DeadlineExceeded)
 
 
 class Watchdog:
@@ -151,7 +151,8 @@ class Watchdog:
                 deadline.check(now)
 
 
-def _raise_in(thread: int, interrupt: type[Interrupt]) -> None:
+def raise_in(thread: int, interrupt: type[Interrupt]) -> None:
+    """Have this raised in another thread as soon as it runs Python code."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(interrupt))
 
 

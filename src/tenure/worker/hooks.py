@@ -1,37 +1,99 @@
-"""QueueHooks: calls `setup` and `refresh` of the queue classes a worker serves."""
+"""QueueHooks: calls `setup` and `refresh` of the queue classes a worker serves, and waits for none of them."""
 
+import asyncio
+import inspect
 import logging
+import math
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from tenure.definition.queues import QueueClass
+from tenure.errors import DeadlineExceeded
+from tenure.execution.deadline import raise_in
 
 logger = logging.getLogger(__name__)
 
+_LAST_WORDS = 0.2  # a call that began this shortly before the worker stopped may end
+
 
 class QueueHooks:
-    """`setup` once at the start, `refresh` every interval; an error is logged and stops nothing."""
+    """`setup` once at the start, `refresh` every interval; each call in a thread of its own, at most `timeout` long.
 
-    def __init__(self, classes: Sequence[QueueClass], worker: str, interval: float) -> None:
+    A queue has one call at a time: while `setup` or `refresh` hangs, `refresh` is not called on top of it.
+    """
+
+    def __init__(self, classes: Sequence[QueueClass], worker: str, interval: float, timeout: float) -> None:
         self._classes = classes
         self._worker = worker
         self._interval = interval
+        self._timeout = timeout
         self._stopping = threading.Event()
+        self._calls: dict[str, _Call] = {}
 
     def run(self) -> None:
-        self._call("setup")
-        while not self._stopping.wait(self._interval):
-            self._call("refresh")
+        refresh_at = time.monotonic() + self._interval
+        self._begin("setup")
+        while not self._stopping.wait(self._until(refresh_at)):
+            for call in self._calls.values():
+                call.check()
+            if time.monotonic() >= refresh_at:
+                refresh_at = time.monotonic() + self._interval
+                self._begin("refresh")
+        for call in self._calls.values():
+            call.wait(_LAST_WORDS)
 
     def stop(self) -> None:
         self._stopping.set()
 
-    def _call(self, name: str) -> None:
+    def _begin(self, name: str) -> None:
         for queue in self._classes:
             hook = getattr(queue, name, None)
-            if hook is None:
-                continue
-            try:
-                hook(self._worker)
-            except Exception:
-                logger.exception("%s of queue %r failed; the worker goes on", name, queue.name)
+            if hook is not None and not (queue.name in self._calls and self._calls[queue.name].is_running()):
+                self._calls[queue.name] = _Call(hook, f"{name} of queue {queue.name!r}", self._worker, self._timeout)
+
+    def _until(self, refresh_at: float) -> float:
+        moments = [call.interrupt_at for call in self._calls.values() if call.is_running()]
+        return max(0.0, min([refresh_at, *moments]) - time.monotonic())
+
+
+class _Call:
+    """One call of a hook; what it raises, and that it hangs, is logged once."""
+
+    def __init__(self, hook: Callable[[str], Any], what: str, worker: str, timeout: float) -> None:
+        self._hook = hook
+        self._what = what
+        self._worker = worker
+        self._timeout = timeout
+        self._began = time.monotonic()
+        self.interrupt_at = self._began + timeout
+        self._thread = threading.Thread(target=self._run, name="tenure-hook", daemon=True)
+        self._thread.start()
+
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    def wait(self, age: float) -> None:
+        """Until it ends, or is this old."""
+        self._thread.join(max(0.0, self._began + age - time.monotonic()))
+
+    def check(self) -> None:
+        """Interrupt it when its time is up; a call into C does not hear that before it returns."""
+        if self.is_running() and time.monotonic() >= self.interrupt_at:
+            self.interrupt_at = math.inf
+            logger.error(
+                "%s ran past its %g s and is interrupted; the worker goes on, and calls it again once it has ended: "
+                "give what it waits for a timeout, or raise the setting hook_timeout", self._what, self._timeout,
+            )  # fmt: skip
+            raise_in(self._thread.ident or 0, DeadlineExceeded)
+
+    def _run(self) -> None:
+        try:
+            result = self._hook(self._worker)
+            if inspect.iscoroutine(result):
+                asyncio.run(result)
+        except DeadlineExceeded:
+            return  # which is logged
+        except BaseException:
+            logger.exception("%s failed; the worker goes on: mend the hook, or have it handle this", self._what)
