@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 from email.utils import formatdate
-from pathlib import Path
 
 import pytest
 import trustme
@@ -15,9 +14,7 @@ from tenure import Context, Retry
 from tenure.builtin.url.handler import Request, Sender, retry_after
 from tenure.errors import Refused, RequestFailed
 from tenure.permissions import Http
-
-sys.path.insert(0, str(Path(__file__).parent))
-from servers import Server, response
+from tests.builtin.servers import Server, response
 
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 HELLO = response(body=b"hello")

@@ -8,7 +8,7 @@ from tenure.testing.conformance import BackendConformance
 
 
 class TestPostgresql(BackendConformance):
-    capabilities = frozenset({"Inspectable", "DeadLetters", "Maintained", "Steerable", "Shared"})
+    capabilities = frozenset({"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Shared"})
     expected_skips = 0
 
     @pytest.fixture

@@ -13,6 +13,7 @@ from tenure.errors import InvalidJob
 DEFAULT_QUEUE = "default"
 DEFAULT_PRIORITY = 5
 DEFAULT_MAX_CRASHES = 3
+MAX_TEXT = 255  # characters of a name, an id or an idempotency key: databases index them
 _KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
     ("name", (str, type(None)), "text or None"),
     ("idempotency_key", (str, type(None)), "text or None"),
@@ -61,6 +62,9 @@ class Job(Struct, frozen=True, kw_only=True):
         for name, kinds, words in _KINDS:
             if not isinstance(getattr(self, name), kinds):
                 raise InvalidJob(f"{name} must be {words}, got {getattr(self, name)!r}")
+        for name in ("name", "idempotency_key", "id"):
+            if len(getattr(self, name) or "") > MAX_TEXT:
+                raise InvalidJob(f"{name} has {len(getattr(self, name))} characters, more than {MAX_TEXT}")
 
     def _check_numbers(self) -> None:
         if type(self.priority) is not int or not 0 <= self.priority <= 9:

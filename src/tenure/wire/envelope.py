@@ -1,18 +1,22 @@
 """Envelope: a job as one flat JSON object, the same on every backend."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from tenure.clock import to_datetime, to_microseconds
 from tenure.definition.fidelity import find_fault
-from tenure.definition.job import DEFAULT_MAX_CRASHES, Job
+from tenure.definition.job import DEFAULT_MAX_CRASHES, MAX_TEXT, Job
 from tenure.definition.retry import Backoff
 from tenure.errors import BadSignature, InvalidJob, InvalidPayload, Malformed, WrongAudience
-from tenure.wire.limits import MAX_BYTES, check_depth, have_distinct_members, refuse_repeated_members
+from tenure.wire.limits import MAX_BYTES, check_depth, check_members, have_distinct_members, refuse_repeated_members
 from tenure.wire.signing import SEAL_SIZE, Ring
+
+# A key holder's message is held to the bounds that jobs are held to when they are made; the decoder checks at no cost.
+Text = Annotated[str, Meta(max_length=MAX_TEXT)]
+Count = Annotated[int, Meta(ge=0)]
 
 
 class Envelope(Struct, frozen=True, rename="camel"):
@@ -20,22 +24,22 @@ class Envelope(Struct, frozen=True, rename="camel"):
 
     v: int
     kid: str
-    job: str
+    job: Text
     payload: Raw
     queue: str
-    priority: int
-    max_retries: int
+    priority: Annotated[int, Meta(ge=0, le=9)]
+    max_retries: Count
     attempts: int
-    name: str | None
-    identifier: str
-    idempotency_key: str | None
+    name: Text | None
+    identifier: Text
+    idempotency_key: Text | None
     schedule: datetime | None
-    timeout: float | UnsetType = UNSET
+    timeout: Annotated[float, Meta(gt=0)] | UnsetType = UNSET
     single_instance: bool | UnsetType = UNSET
-    max_crashes: int | UnsetType = UNSET
+    max_crashes: Count | UnsetType = UNSET
     backoff: Backoff | UnsetType = UNSET
     meta: dict[str, Any] | UnsetType = UNSET
-    audience: str | UnsetType = UNSET
+    audience: Text | UnsetType = UNSET
     created_at: datetime | UnsetType = UNSET
     expires_at: datetime | UnsetType = UNSET
     version: int | UnsetType = UNSET
@@ -75,8 +79,9 @@ class Wire:
             )
         try:
             check_depth(sealed)
+            check_members(sealed)
         except Malformed as error:
-            raise InvalidPayload(f"job {job.handler!r} cannot be sent: {error}; flatten its payload") from error
+            raise InvalidPayload(f"job {job.handler!r} cannot be sent: {error}; make its payload smaller") from error
         return sealed
 
     def open(self, sealed: bytes, queue: str, identifier: str | None = None) -> Envelope:
@@ -85,6 +90,7 @@ class Wire:
             raise Malformed(f"the message has {len(sealed)} bytes, more than the limit of {self._max_bytes}")
         self.ring.check(sealed)
         check_depth(sealed)
+        check_members(sealed)
         try:
             envelope = _decoder.decode(sealed)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidJob) as error:

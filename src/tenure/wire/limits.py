@@ -1,4 +1,4 @@
-"""What is checked before anything is decoded: size, depth, and members that occur twice."""
+"""What is checked before anything is decoded: size, depth, number of members, and members that occur twice."""
 
 import json
 import re
@@ -9,6 +9,7 @@ from tenure.errors import Malformed
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 64
+MAX_MEMBERS = 50_000
 
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # an unclosed one runs to the end, so no byte is read twice
 _BRACKET = re.compile(rb"[\[\]{}]")
@@ -24,6 +25,14 @@ def check_depth(body: bytes) -> None:
         depth += 1 if bracket[0] in b"[{" else -1
         if depth > MAX_DEPTH:
             raise Malformed(f"the message is nested deeper than {MAX_DEPTH} levels")
+
+
+def check_members(body: bytes) -> None:
+    """Refuse more members and items than a decoder should build; nearly free unless there are many commas."""
+    if body.count(b",") < MAX_MEMBERS:
+        return
+    if _STRING.sub(b"", body).count(b",") >= MAX_MEMBERS:
+        raise Malformed(f"the message has more than {MAX_MEMBERS} members and items")
 
 
 def have_distinct_members(json_value: bytes) -> bool:

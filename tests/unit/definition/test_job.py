@@ -258,3 +258,10 @@ def test_an_unknown_option_is_named_with_the_known_ones():
 def test_an_unknown_backoff_strategy_is_refused_with_the_known_ones():
     with pytest.raises(InvalidJob, match="must be 'none', 'fixed' or 'exponential', got 'linear'"):
         Job(handler="report").replace(backoff="linear")  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize("field", ["name", "idempotency_key", "id"])
+def test_texts_that_are_indexed_have_a_greatest_length(field):
+    assert getattr(Job(handler="report", **{field: "x" * 255}), field) == "x" * 255
+    with pytest.raises(InvalidJob, match=f"{field} has 256 characters, more than 255"):
+        Job(handler="report", **{field: "x" * 256})

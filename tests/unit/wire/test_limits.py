@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tenure.errors import Malformed
-from tenure.wire.limits import check_depth, have_distinct_members, refuse_repeated_members
+from tenure.wire.limits import MAX_MEMBERS, check_depth, check_members, have_distinct_members, refuse_repeated_members
 
 names = st.text(alphabet='ab:," \\{}[]\n', max_size=4)
 texts = st.text(alphabet='ab:,"{}[]\\ ', max_size=8)
@@ -100,3 +100,17 @@ def test_brackets_after_an_escaped_backslash_do_count():
 def test_checking_the_depth_of_any_bytes_ends_in_yes_or_no(body):
     with suppress(Malformed):
         check_depth(body * 10)
+
+
+def test_as_many_members_and_items_as_are_allowed_pass():
+    check_members(b"[" + b"1," * (MAX_MEMBERS - 1) + b"1]")
+
+
+@pytest.mark.parametrize("item", [b"1", b'{"a":1}', b'"a,b"'])
+def test_more_members_and_items_are_refused(item):
+    with pytest.raises(Malformed, match="more than 50000 members"):
+        check_members(b"[" + (item + b",") * MAX_MEMBERS + item + b"]")
+
+
+def test_commas_in_texts_are_no_members():
+    check_members(b'["' + b"," * (2 * MAX_MEMBERS) + b'"]')

@@ -144,7 +144,7 @@ def test_a_message_above_the_size_limit_is_not_opened(ring, sealed):
 
 
 def test_a_payload_nested_too_deeply_is_not_sealed(wire):
-    with pytest.raises(InvalidPayload, match="nested deeper than 64 levels; flatten its payload"):
+    with pytest.raises(InvalidPayload, match="nested deeper than 64 levels; make its payload smaller"):
         wire.seal(Job(handler="report"), b"[" * 64 + b"]" * 64, "id-1", NOW)
 
 

@@ -252,3 +252,32 @@ def test_without_verification_the_queue_is_still_compared(key, sealed):
 )
 def test_each_rejection_has_the_word_kept_with_the_dead_letter(error, reason):
     assert error("").reason == reason
+
+
+LONG = b'"' + b"x" * 256 + b'"'
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"job":"report"', b'"job":' + LONG),
+        (b'"name":null', b'"name":' + LONG),
+        (b'"identifier":"id-1"', b'"identifier":' + LONG),
+        (b'"idempotencyKey":null', b'"idempotencyKey":' + LONG),
+        (b'"priority":5', b'"priority":10'),
+        (b'"priority":5', b'"priority":-1'),
+        (b'"priority":5', b'"priority":99999999999999999999999'),
+        (b'"maxRetries":0', b'"maxRetries":-1'),
+        (b',"createdAt"', b',"timeout":0,"createdAt"'),
+        (b',"createdAt"', b',"maxCrashes":-1,"createdAt"'),
+        (b',"createdAt"', b',"audience":' + LONG + b',"createdAt"'),
+    ],
+)
+def test_a_key_holder_is_held_to_the_bounds_of_jobs(wire, forge, old, new):
+    with pytest.raises(Malformed, match="not an envelope"):
+        wire.open(forge(old, new), "slow")
+
+
+def test_a_payload_of_too_many_items_is_refused(wire, with_payload):
+    with pytest.raises(Malformed, match="more than 50000 members"):
+        wire.open(with_payload(b"[" + b"1," * 60_000 + b"1]"), "slow")
