@@ -172,5 +172,14 @@ class DeadlineExceeded(Interrupt):
     """The attempt ran past its timeout."""
 
 
+class Cancelled(Interrupt):
+    """Somebody cancelled the job while it ran."""
+
+    reason = "cancelled on request"
+
+    def __init__(self, message: str = "the job was cancelled while it ran") -> None:
+        super().__init__(message)
+
+
 class StopNow(Interrupt):
     """The worker was told twice to stop: the running job goes back uncharged."""

@@ -63,6 +63,13 @@ class Reaped(Struct, frozen=True):
     crashed: tuple[str, ...]
 
 
+class CancelRequested(Struct, frozen=True):
+    """Somebody cancelled jobs: `ended` are those that waited, `asked` those that run and were asked to stop."""
+
+    ended: tuple[str, ...]
+    asked: tuple[str, ...]
+
+
 class WorkerStarted(Struct, frozen=True):
     worker: str
     queues: tuple[str, ...]
@@ -72,7 +79,7 @@ class WorkerStopped(Struct, frozen=True):
     worker: str
 
 
-Event = Enqueued | Leased | Settled | LeaseLost | Reaped | WorkerStarted | WorkerStopped
+Event = Enqueued | Leased | Settled | LeaseLost | Reaped | CancelRequested | WorkerStarted | WorkerStopped
 Listener = Callable[[Event], None]
 
 

@@ -22,7 +22,7 @@ import signal
 import time
 from pathlib import Path
 
-from tenure import Tenure
+from tenure import Context, Tenure
 
 VERSION = "first"
 LIFE = secrets.token_hex(4)  # new whenever this is imported
@@ -52,6 +52,12 @@ def hold() -> None:
     while not (here / "released").exists():
         time.sleep(0.005)
     (here / "finished").touch()
+
+
+@app.job
+def count(ctx: Context) -> None:
+    ctx.progress(40, 100)
+    hold()
 
 
 @app.job

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from tenure import Context, Tenure, current_context
+from tenure.errors import Cancelled
 from tenure.events import Event, LeaseLost
 
 app = Tenure()
@@ -344,6 +345,77 @@ def mumble() -> None:
     for byte in "ééééé\n".encode():
         os.write(2, bytes([byte]))
         time.sleep(0.02)  # so that they are read one by one
+
+
+@app.job
+def count(ctx: Context, upto: int, total: int | None = None) -> None:
+    note("started")
+    for done in range(upto + 1):
+        ctx.progress(done, total)
+    note("counted")
+    until_released()
+
+
+@app.job
+async def count_async(ctx: Context, upto: int, total: int | None = None) -> None:
+    note("started")
+    for done in range(upto + 1):
+        ctx.progress(done, total)
+    note("counted")
+    while not released():  # noqa: ASYNC110 - the test is another process
+        await asyncio.sleep(0.005)
+
+
+@app.job
+def tidy_up(ctx: Context) -> None:
+    note("started")
+    try:
+        while True:
+            time.sleep(0.005)
+    finally:
+        note(f"tidied:{ctx.cancelled}")
+
+
+@app.job
+async def tidy_up_async(ctx: Context) -> None:
+    note("started")
+    try:
+        await asyncio.sleep(HOUR)
+    finally:
+        note(f"tidied:{ctx.cancelled}")
+
+
+@app.job
+def finish_all_the_same() -> str:
+    note("started")
+    try:
+        while True:
+            time.sleep(0.005)
+    except Cancelled:
+        return "saved"
+
+
+@app.job(max_retries=5)
+def complain() -> None:
+    note("started")
+    try:
+        while True:
+            time.sleep(0.005)
+    except BaseException as error:
+        raise ValueError("something stopped me") from error
+
+
+@app.job
+def watch_for_it(ctx: Context) -> None:
+    """In code that hears no interrupt, one can look."""
+    note("started")
+    while True:
+        try:
+            while not ctx.cancelled:
+                time.sleep(0.005)
+        except Cancelled:
+            note("ignored")
+        ctx.raise_if_cancelled()
 
 
 class Parcel:

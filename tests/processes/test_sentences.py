@@ -24,15 +24,25 @@ def attempt(timeout):
         (5, 99, {"stopping": True}, "interrupted"),
         (5, 99, {"stopping": True, "lost": True}, "lost"),
         (None, 1, {"lost": True}, "lost"),
+        (None, 99, {"asked": 0.9}, None),
+        (None, 99, {"asked": 1.1}, "cancelled"),
+        (5, 99, {"asked": 1.1}, "cancelled"),
+        (5, 99, {"asked": 0.9}, "timed_out"),
+        (5, 99, {"asked": 1.1, "stopping": True}, "interrupted"),
     ],
 )
 def test_a_run_is_stopped_for_the_first_reason_there_is(timeout, age, facts, expected):
-    assert sentence(attempt(timeout), age, **{"lost": False, "stopping": False, **facts}) == expected
+    assert sentence(attempt(timeout), age, **{"asked": None, "lost": False, "stopping": False, **facts}) == expected
 
 
 @pytest.mark.parametrize(("timeout", "age", "expected"), [(None, 1e6, False), (5, 5.2, False), (5, 5.3, True)])
 def test_a_run_that_ignores_its_soft_deadline_is_doomed(timeout, age, expected):
-    assert is_doomed(attempt(timeout), age) is expected
+    assert is_doomed(attempt(timeout), age, asked=None) is expected
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(0.2, False), (0.3, True)])
+def test_a_run_that_ignores_its_cancelling_is_doomed(asked, expected):
+    assert is_doomed(attempt(None), 1, asked=asked) is expected
 
 
 @pytest.mark.parametrize(
@@ -49,6 +59,7 @@ def test_a_run_that_ignores_its_soft_deadline_is_doomed(timeout, age, expected):
         ([1, 2], {1: "timed_out", 2: "timed_out"}, Blame(2, frozen=False), {1: "neighbour", 2: "timed_out"}),
         ([1, 2, 3], {1: "timed_out"}, Blame(2, frozen=False), {1: "neighbour", 2: "suspect", 3: "neighbour"}),
         ([1, 2], {1: "timed_out"}, Blame(9, frozen=False), {1: "timed_out", 2: "neighbour"}),
+        ([1, 2], {1: "cancelled"}, FROZEN, {1: "cancelled", 2: "neighbour"}),
         ([1, 2], {1: "lost"}, FROZEN, {1: "lost", 2: "neighbour"}),
         ([1, 2], {1: "interrupted", 2: "interrupted"}, FROZEN, {1: "interrupted", 2: "interrupted"}),
     ],

@@ -17,8 +17,8 @@ from tenure import settings as setting
 from tenure.app.lanes import find_lanes, queues_of
 from tenure.app.scheduling import register_schedules
 from tenure.app.workshop import Workshop
-from tenure.backends.contract import Backend, Embedded, InProcess, Lease, Message, Verdict
-from tenure.backends.opening import open_backend
+from tenure.backends.contract import Backend, Embedded, Fate, InProcess, Lease, Message, Steerable, Verdict
+from tenure.backends.opening import open_backend, without_secrets
 from tenure.backends.sync import SyncBackend
 from tenure.builtin.event import Subscriber
 from tenure.builtin.handlers import Builtins
@@ -35,8 +35,8 @@ from tenure.definition.middleware import Middleware
 from tenure.definition.queues import QueueClass, Queues
 from tenure.definition.registry import Registry
 from tenure.definition.retry import Backoff, RetryPolicy
-from tenure.errors import InvalidJob, PartialPut, SettingsError, TenureError
-from tenure.events import Enqueued, Listener, Listeners
+from tenure.errors import BackendError, InvalidJob, PartialPut, SettingsError, TenureError
+from tenure.events import CancelRequested, Enqueued, Listener, Listeners
 from tenure.execution.attempt import Attempt, Performer
 from tenure.metrics.memory import MemoryCollector, WorkerCounters
 from tenure.permissions import Argument
@@ -54,6 +54,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound=Subscriber)
 M = TypeVar("M", bound=Middleware)
+T = TypeVar("T")
 _DEVELOPMENT_SECRET = b"a secret that is none: for development"
 CHUNK = 1000  # messages per put: larger transactions gained nothing and hold the write lock longer
 
@@ -150,6 +151,24 @@ class Tenure:
             raise PartialPut(f"{len(ids)} jobs were enqueued, then one was refused: {error}", ids) from error
         return ids
 
+    def cancel(self, id: str, backend: str | None = None) -> Fate:
+        """Cancel a job: one that waits has ended, `cancelled`; one that runs is `asked` to stop, and interrupted.
+
+        One that has ended is `too_late`; one that is not known here is `unknown`.
+        """
+        return self.cancel_many([id], backend)[id]
+
+    def cancel_many(self, ids: Iterable[str], backend: str | None = None) -> dict[str, Fate]:
+        """Cancel many jobs, a thousand a round trip; what became of each."""
+        steerable = self.channel(backend).backend
+        if not isinstance(steerable, Steerable):
+            raise BackendError(f"the backend {without_secrets(self._url(backend))!r} cannot cancel jobs")
+        fates: dict[str, Fate] = {}
+        for chunk in _chunks(ids, CHUNK):
+            fates.update(found := steerable.cancel(chunk))
+            self._tell_cancelled(found)
+        return fates
+
     def worker(
         self,
         *queues: str | QueueClass,
@@ -220,11 +239,14 @@ class Tenure:
 
     def channel(self, backend: str | None = None) -> Channel:
         """The opened backend of this name or URL, and its wire."""
-        url = self.settings.url if backend is None else self.settings.backends.get(backend, backend)
+        url = self._url(backend)
         with self._opening:
             if url not in self._channels:
                 self._channels[url] = self._open(url)
             return self._channels[url]
+
+    def _url(self, backend: str | None) -> str:
+        return self.settings.url if backend is None else self.settings.backends.get(backend, backend)
 
     def close(self) -> None:
         """Close what was opened; the app opens it again when it is used again."""
@@ -309,6 +331,12 @@ class Tenure:
             due=due_at(job, now) if job.at is not None else 0,
         )
 
+    def _tell_cancelled(self, fates: dict[str, Fate]) -> None:
+        ended = tuple(id for id, fate in fates.items() if fate == "cancelled")
+        asked = tuple(id for id, fate in fates.items() if fate == "asked")
+        if self.listeners and (ended or asked):
+            self.listeners.emit(CancelRequested(ended, asked))
+
     def _tell(self, messages: list[Message]) -> None:
         if not self.listeners:
             return
@@ -351,7 +379,7 @@ def _backoff(values: dict[str, Any]) -> Backoff:
         raise SettingsError(f"the setting backoff is wrong: {error}") from error
 
 
-def _chunks(jobs: Iterable[Job], size: int) -> Iterator[list[Job]]:
-    source = iter(jobs)
+def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    source = iter(items)
     while chunk := list(islice(source, size)):
         yield chunk

@@ -12,13 +12,14 @@ from msgspec import Struct
 
 from tenure.definition.failure import Failure
 from tenure.definition.progress import Progress
+from tenure.errors import Cancelled
 
 Terminal = Literal["done", "cancelled", "expired"]
 Charge = Literal["attempt", "crash", "suspect"]
 Fate = Literal["cancelled", "asked", "too_late", "unknown"]
 STATES = ("ready", "delayed", "parked", "leased", "done", "dead", "cancelled", "expired")
 HEAD = 64  # bytes: where a message names its key
-ON_REQUEST = "cancelled on request"  # the reason kept with a job that somebody cancelled
+ON_REQUEST = Cancelled.reason  # the reason kept with a job that somebody cancelled
 
 
 class Message(Struct, frozen=True, kw_only=True, gc=False):

@@ -1,16 +1,23 @@
 """`tenure jobs`: single jobs, wherever they are in their lives."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
+from tenure.app import Tenure
+from tenure.backends.contract import Fate, Inspectable
 from tenure.cli import printing, records
+from tenure.cli.failures import CommandError
 from tenure.cli.loading import any_app
+from tenure.definition.progress import Progress
+
+_TOLD: dict[Fate, str] = {"cancelled": "cancelled", "asked": "asked to stop, because it is running"}
 
 
 @click.group()
 def jobs() -> None:
-    """Look at single jobs."""
+    """Look at single jobs, and cancel them."""
 
 
 @jobs.command()
@@ -23,15 +30,45 @@ def show(id: str, as_json: bool) -> None:
     display(found, as_json)
 
 
-def display(found: dict[str, Any], as_json: bool) -> None:
+@jobs.command()
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def cancel(ids: tuple[str, ...], as_json: bool) -> None:
+    """End waiting jobs at once, and ask running ones to stop."""
+    with any_app() as app:
+        fates = app.cancel_many(ids)
+        refused = "; ".join(_refusal(app, id, fate) for id, fate in fates.items() if fate not in _TOLD)
+    if as_json:
+        printing.as_json(fates)
+    else:
+        for id, fate in fates.items():
+            if fate in _TOLD:
+                click.echo(f"{printing.text(id)} {_TOLD[fate]}")
+    if refused:
+        raise CommandError(refused)
+
+
+def display(found: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         printing.as_json(found)
         return
-    failures = found.pop("failures")
-    printing.facts(found)
+    failures, progress = found["failures"], found["progress"]
+    told = {
+        "progress": progress and str(Progress(**progress)),
+        "cancel_asked": found["cancel_asked"] or None,
+        "failures": None,
+    }
+    printing.facts({**found, **told})
     for failure in failures:
         place = f" ({failure['place']})" if failure["place"] else ""
         story = f"{failure['type']}: {failure['message']}{place}"
         click.echo(f"attempt {failure['attempt']} at {printing.text(failure['at'])}: {printing.text(story)}")
     if failures and failures[-1]["trace"]:
         click.echo(printing.text(failures[-1]["trace"]), nl=False)
+
+
+def _refusal(app: Tenure, id: str, fate: Fate) -> str:
+    if fate == "unknown":
+        return f"no job {id!r} is known here; it may have been trimmed, or live on another backend"
+    record = app.backend.find(id) if isinstance(app.backend, Inspectable) else None
+    return f"job {id!r} cannot be cancelled any more: it is {record.state if record else 'over'}"

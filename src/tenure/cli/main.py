@@ -12,7 +12,7 @@ _COMMANDS = {
     "work": "Run jobs until told to stop.",
     "enqueue": "Put one job on its queue.",
     "health": "Count jobs per queue and state.",
-    "jobs": "Look at single jobs.",
+    "jobs": "Look at single jobs, and cancel them.",
     "workers": "List the workers that are alive.",
     "cron": "Look at schedules, and at what they will do.",
     "dead": "List, replay and purge dead letters.",

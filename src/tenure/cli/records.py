@@ -67,6 +67,8 @@ def everything(record: JobRecord, wire: Wire) -> dict[str, Any]:
     return {
         "id": record.id,
         "state": record.state,
+        "progress": _progress(record),
+        "cancel_asked": record.cancel_asked,
         "queue": record.queue,
         "job": record.handler,
         "name": record.name,
@@ -86,6 +88,17 @@ def everything(record: JobRecord, wire: Wire) -> dict[str, Any]:
         **_sealed(record, wire),
         "failures": [{**structs.asdict(each), "at": moment(each.at)} for each in record.failures],
     }
+
+
+def _progress(record: JobRecord) -> dict[str, float | None] | None:
+    if record.progress is None:
+        return None
+    return {"done": _whole(record.progress.done), "total": _whole(record.progress.total)}
+
+
+def _whole(value: float | None) -> float | None:
+    """Most count in whole numbers: 40 reads better than 40.0."""
+    return int(value) if value is not None and value == int(value) else value
 
 
 def _sealed(record: JobRecord, wire: Wire) -> dict[str, Any]:

@@ -2,9 +2,13 @@
 
 import time
 from contextvars import ContextVar
+from math import inf
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+from tenure.definition.link import Link, LocalLink
+from tenure.errors import Cancelled
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -21,11 +25,35 @@ class Context(Struct, frozen=True, kw_only=True):
     max_retries: int = 0
     meta: dict[str, Any] = {}
     deadline: float | None = None
+    link: Link = field(default_factory=LocalLink)
 
     @property
     def time_left(self) -> float | None:
         """Seconds until the attempt is stopped, or None when nothing limits it."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody wants this job cancelled; then it is interrupted too."""
+        return self.link.cancelled
+
+    def raise_if_cancelled(self) -> None:
+        """Stop here if somebody wants this job cancelled."""
+        if self.link.cancelled:
+            raise Cancelled
+
+    def progress(self, done: float, total: float | None = None) -> None:
+        """Tell how far this attempt is; cheap enough for a tight loop.
+
+        More done than in all counts as all; numbers below 0, infinite or none at all are a ValueError.
+        """
+        if not 0 <= done < inf:
+            raise ValueError(f"progress counts from 0 up; done is {done!r}")
+        if total is not None:
+            if not 0 <= total < inf:
+                raise ValueError(f"progress counts from 0 up; total is {total!r}")
+            done = min(done, total)
+        self.link.tell(done, total)
 
 
 _current: ContextVar[Context] = ContextVar("tenure.context")

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from contextvars import copy_context
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,7 +17,19 @@ from tenure.definition.context import Context
 from tenure.definition.duration import Duration, to_moment, to_seconds
 from tenure.definition.failure import Failure, carriable, from_exception
 from tenure.definition.handler import Handler
-from tenure.errors import Cancel, DeadlineExceeded, InvalidJob, NewerPayload, Postpone, Refused, Retry, StopNow
+from tenure.definition.link import Link, LocalLink
+from tenure.errors import (
+    Cancel,
+    Cancelled,
+    DeadlineExceeded,
+    Interrupt,
+    InvalidJob,
+    NewerPayload,
+    Postpone,
+    Refused,
+    Retry,
+    StopNow,
+)
 from tenure.execution.capture import Capture
 from tenure.execution.deadline import AlarmDeadline, Deadline
 from tenure.execution.outcome import Kind, Outcome, normalise
@@ -72,13 +84,14 @@ class Performer:
     def __exit__(self, *exc_info: object) -> None:
         self._stack.close()
 
-    def perform(self, attempt: Attempt) -> Outcome:
+    def perform(self, attempt: Attempt, link: Link | None = None) -> Outcome:
+        """Without a link, nobody can follow or cancel it."""
         started, begun = self._clock.now(), time.perf_counter()
         try:
             value = attempt.handler.unpack(attempt.envelope.payload, attempt.envelope.payload_version)
         except Exception as error:  # declared types run code of their own while they are built
             return outcome_of("unfit", started, begun, failure=from_exception(error, started, attempt.number))
-        subject = to_context(attempt, value)
+        subject = to_context(attempt, value, link or LocalLink())
         token = context.enter(subject)
         try:
             if attempt.handler.make is None:
@@ -87,8 +100,8 @@ class Performer:
         except KeyboardInterrupt:
             raise
         except BaseException as late:  # an interrupt that came between the handler's end and the disarming
-            self.deadline.disarm(attempt.timeout)
-            return failed(late, started, begun, attempt, self._clock.now())
+            self.deadline.disarm()
+            return failed(late, started, begun, attempt, self._clock.now(), cancelled=subject.cancelled)
         finally:
             context.leave(token)
 
@@ -102,7 +115,7 @@ class Performer:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            outcome = failed(error, started, begun, attempt, self._clock.now())
+            outcome = failed(error, started, begun, attempt, self._clock.now(), cancelled=subject.cancelled)
         else:
             outcome = self._run(attempt, subject, value, started, begun, instance)
         call_after_run(instance, subject, outcome)
@@ -111,23 +124,22 @@ class Performer:
     def _run(
         self, attempt: Attempt, subject: Context, value: Any, started: int, begun: float, *instance: Any
     ) -> Outcome:
-        limit = attempt.timeout
         self._capture.begin()
         try:
             if attempt.handler.is_async:
-                result = self._await(attempt.handler.call(*instance, subject, value), limit)
+                result = self._await(attempt.handler.call(*instance, subject, value), attempt.timeout, subject.link)
             else:
-                self.deadline.arm(limit)
+                self.deadline.arm(attempt.timeout, subject.link)
                 result = attempt.handler.call(*instance, subject, value)
-            self.deadline.disarm(limit)
+            self.deadline.disarm()
             only_in(self._pid)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            self.deadline.disarm(limit)
+            self.deadline.disarm()
             only_in(self._pid)
             self._capture.take()
-            return failed(error, started, begun, attempt, self._clock.now())
+            return failed(error, started, begun, attempt, self._clock.now(), cancelled=subject.cancelled)
         return Outcome(
             kind="succeeded",
             started=started,
@@ -135,13 +147,18 @@ class Performer:
             output=normalise(result, self._capture.take()),
         )
 
-    def _await(self, coroutine: Any, limit: float | None) -> Any:
+    def _await(self, coroutine: Any, limit: float | None, link: Link) -> Any:
         if self._loop is None:
             self._loop = asyncio.Runner()
-        self.deadline.arm(limit + _COROUTINE_GRACE if limit else None)
+        loop = self._loop.get_loop()
+        try:
+            self.deadline.arm(limit + _COROUTINE_GRACE if limit else None, link, lambda: _wake(loop))
+        except Interrupt:
+            coroutine.close()
+            raise
         try:
             return self._loop.run(within(coroutine, limit), context=copy_context())
-        except (DeadlineExceeded, StopNow):
+        except Interrupt:
             self._close_loop()  # interrupted at an unknown point: its state cannot be trusted
             raise
 
@@ -149,6 +166,12 @@ class Performer:
         if self._loop is not None:
             self._loop.close()
             self._loop = None
+
+
+def _wake(loop: asyncio.AbstractEventLoop) -> None:
+    """Have a loop that waits for events run some code, in which an interrupt can arrive."""
+    with suppress(RuntimeError):  # it is closed: what ran in it has ended
+        loop.call_soon_threadsafe(lambda: None)
 
 
 async def within(coroutine: Any, limit: float | None) -> Any:
@@ -163,7 +186,7 @@ async def within(coroutine: Any, limit: float | None) -> Any:
         raise
 
 
-def to_context(attempt: Attempt, value: Any) -> Context:
+def to_context(attempt: Attempt, value: Any, link: Link) -> Context:
     """What the handler is told about the job."""
     envelope = attempt.envelope
     return Context(
@@ -178,6 +201,7 @@ def to_context(attempt: Attempt, value: Any) -> Context:
         max_retries=envelope.max_retries,
         meta={} if envelope.meta is UNSET else envelope.meta,
         deadline=time.monotonic() + attempt.timeout if attempt.timeout else None,
+        link=link,
     )
 
 
@@ -204,8 +228,13 @@ def call_after_run(instance: Any, subject: Context, outcome: Outcome) -> None:
         logger.exception("after_run of handler %r failed; the outcome stands", subject.handler)
 
 
-def failed(error: BaseException, started: int, begun: float, attempt: Attempt, now: int) -> Outcome:
-    """The outcome of an attempt that raised: what it asked for, or what went wrong."""
+def failed(error: BaseException, started: int, begun: float, attempt: Attempt, now: int, *, cancelled: bool) -> Outcome:
+    """The outcome of an attempt that raised: what it asked for, or what went wrong.
+
+    Once somebody wants its job cancelled, whatever it raises is the end that was wanted.
+    """
+    if cancelled or isinstance(error, Cancelled):
+        return outcome_of("cancelled", started, begun, reason=Cancelled.reason)
     failure = from_exception(error, now, attempt.number)
     if isinstance(error, DeadlineExceeded):
         late = Failure(

@@ -1,4 +1,6 @@
-"""Deadlines: raise inside a running handler when its time is up; soft, because code in C does not hear it.
+"""Deadlines: raise inside a running handler when its time is up, or when somebody cancels its job.
+
+Soft, because code in C does not hear it.
 
 In the main thread a signal does it, in other threads an exception that the interpreter delivers.
 Both fire again every second, for handlers that swallow the first.
@@ -8,15 +10,23 @@ import ctypes
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from math import inf
 from types import FrameType
 from typing import Protocol
 
-from tenure.errors import DeadlineExceeded, Interrupt, StopNow
+from tenure.definition.link import Link, LocalLink
+from tenure.errors import Cancelled, DeadlineExceeded, Interrupt, StopNow
 
 _AGAIN = 1.0
 _LOOK = 0.02
+_EARLY = 0.001  # the kernel counts in microseconds, and we in floats
+_NOBODY = LocalLink()
+
+
+def _nothing() -> None:
+    """For code that needs no waking."""
 
 
 class Deadline(Protocol):
@@ -24,9 +34,18 @@ class Deadline(Protocol):
 
     def installed(self) -> AbstractContextManager[None]: ...
 
-    def arm(self, seconds: float | None) -> None: ...
+    def arm(self, seconds: float | None, link: Link = _NOBODY, wake: Callable[[], None] = _nothing) -> None:
+        """From now on interrupt what runs here, after so long or when its link says so.
 
-    def disarm(self, seconds: float | None) -> None: ...
+        `wake` has code that waits in C come back to Python.
+        """
+        ...
+
+    def disarm(self) -> None: ...
+
+    def look(self) -> None:
+        """The link may have changed."""
+        ...
 
     def stop_now(self) -> None:
         """Interrupt the attempt that is running, if any."""
@@ -39,6 +58,10 @@ class AlarmDeadline:
     def __init__(self) -> None:
         self._running = False
         self._armed = False
+        self._rang = False
+        self._link: Link = _NOBODY
+        self._expires = 0.0
+        self._thread = 0
         self._others: tuple[float, float, float] = (0.0, 0.0, 0.0)
         self._previous: object = None
         self.enforced = False
@@ -49,21 +72,28 @@ class AlarmDeadline:
             yield
             return
         previous = self._previous = signal.signal(signal.SIGALRM, self._fire)
+        self._thread = threading.get_ident()
         self.enforced = True
         try:
             yield
         finally:
-            self.disarm(None)
+            self.disarm()
             self.enforced = False
             signal.signal(signal.SIGALRM, previous)
 
-    def arm(self, seconds: float | None) -> None:
+    def arm(self, seconds: float | None, link: Link = _NOBODY, wake: Callable[[], None] = _nothing) -> None:  # noqa: ARG002 - a signal wakes
+        self._link = link
         self._running = True
+        if self._rang:
+            self._rang = False
+            self._heed()
         if seconds and self.enforced:
             self._armed = True
-            self._others = (*signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN), time.monotonic())
+            since = time.monotonic()
+            self._expires = since + seconds - _EARLY
+            self._others = (*signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN), since)
 
-    def disarm(self, seconds: float | None) -> None:  # noqa: ARG002 - other deadlines want to know
+    def disarm(self) -> None:
         """An alarm that somebody else had set goes on where it was."""
         self._running = False
         if self._armed:
@@ -71,15 +101,27 @@ class AlarmDeadline:
             signal.setitimer(signal.ITIMER_REAL, max(left - time.monotonic() + since, 0.001) if left else 0, interval)
             self._armed = False  # only now: an alarm of ours that came too late is still known as ours
 
+    def look(self) -> None:
+        """From any thread: ring, and what runs in the main one hears it."""
+        if self.enforced:
+            signal.pthread_kill(self._thread, signal.SIGALRM)
+
     def stop_now(self) -> None:
         """For signal handlers: it raises here, in the main thread."""
         self._interrupt(StopNow("the worker was told to stop at once"))
 
     def _fire(self, signum: int, frame: FrameType | None) -> None:
+        self._rang = not self._running  # what is about to run looks by itself
+        self._heed()
         if self._armed:
-            self._interrupt(DeadlineExceeded("the attempt ran past its timeout"))
+            if time.monotonic() >= self._expires:  # else it was rung for a job that has ended
+                self._interrupt(DeadlineExceeded("the attempt ran past its timeout"))
         elif callable(self._previous):
             self._previous(signum, frame)  # somebody else's alarm
+
+    def _heed(self) -> None:
+        if self._running and self._link.cancelled:
+            raise Cancelled
 
     def _interrupt(self, interrupt: Interrupt) -> None:
         if self._running:  # an alarm that comes after the handler returned must not spoil its success
@@ -94,6 +136,8 @@ class ThreadDeadline:
         self._thread = 0
         self._lock = threading.Lock()
         self._expires: float | None = None
+        self._link: Link = _NOBODY
+        self._wake = _nothing
         self._fired = False
 
     @contextmanager
@@ -105,18 +149,20 @@ class ThreadDeadline:
         finally:
             self._watchdog.forget(self)
 
-    def arm(self, seconds: float | None) -> None:
-        if seconds:
-            with self._lock:
-                self._expires = time.monotonic() + seconds
+    def arm(self, seconds: float | None, link: Link = _NOBODY, wake: Callable[[], None] = _nothing) -> None:
+        with self._lock:
+            self._link, self._wake = link, wake
+            self._expires = time.monotonic() + seconds if seconds else inf
 
-    def disarm(self, seconds: float | None) -> None:
-        if seconds:
-            with self._lock:
-                self._expires = None
-                fired, self._fired = self._fired, False
-            if fired:
-                _absorb()
+    def disarm(self) -> None:
+        with self._lock:
+            self._expires = None
+            fired, self._fired = self._fired, False
+        if fired:
+            _absorb()
+
+    def look(self) -> None:
+        """The watchdog looks all the time."""
 
     def stop_now(self) -> None:
         """The parent kills the process instead."""
@@ -124,10 +170,13 @@ class ThreadDeadline:
     def check(self, now: float) -> None:
         """Called by the watchdog: fire when it is time, and again a second later."""
         with self._lock:
-            if self._expires is not None and now >= self._expires:
+            if self._expires is None:
+                return
+            if now >= self._expires or (not self._fired and self._link.cancelled):
                 self._expires = now + _AGAIN
                 self._fired = True
-                raise_in(self._thread, DeadlineExceeded)
+                raise_in(self._thread, Cancelled if self._link.cancelled else DeadlineExceeded)
+                self._wake()
 
 
 class Watchdog:
@@ -164,5 +213,5 @@ def _absorb() -> None:
     try:
         for _ in range(100):  # it is looked for whenever a loop begins again
             pass
-    except DeadlineExceeded:
+    except Interrupt:
         return

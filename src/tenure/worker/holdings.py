@@ -52,6 +52,9 @@ class Holdings:
             self._suspects.difference_update(_key(lease) for lease in leases if lease.suspect)
         return [holding.lease for holding in dropped if holding is not None]
 
+    def leases(self) -> Sequence[Lease]:
+        return [holding.lease for holding in list(self._held.values())]
+
     def renewable(self, now: float) -> Sequence[Lease]:
         """The leases whose time to be renewed has come."""
         return [holding.lease for holding in list(self._held.values()) if holding.renew_at <= now]

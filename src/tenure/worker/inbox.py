@@ -118,15 +118,15 @@ class Inbox:
         attempts = [attempt.ticket for _, attempt in _emptied(self._attempts)]
         return [*reversed(attempts), *reversed(leases)]
 
-    def discard(self, leases: Sequence[Lease]) -> None:
-        """Forget what waits on these leases, which are no longer ours."""
-        lost = {(lease.id, lease.fence) for lease in leases}
-        for item in list(self._leases):
-            if (item[1].id, item[1].fence) in lost:
-                _remove(self._leases, item)
-        for opened in list(self._attempts):
-            if (opened[1].ticket.id, opened[1].ticket.fence) in lost:
-                _remove(self._attempts, opened)
+    def discard(self, leases: Sequence[Lease]) -> list[Lease]:
+        """Forget what waits on these leases; returns those that did."""
+        named = {(lease.id, lease.fence) for lease in leases}
+        waiting = [item for item in list(self._leases) if (item[1].id, item[1].fence) in named]
+        opened = [item for item in list(self._attempts) if (item[1].ticket.id, item[1].ticket.fence) in named]
+        return [
+            *(lease for _, lease in _removed(self._leases, waiting)),
+            *(attempt.ticket for _, attempt in _removed(self._attempts, opened)),
+        ]
 
     def _open_some(self) -> bool:
         """Open the leases that come next; False when none waits."""
@@ -164,8 +164,10 @@ def _emptied(queue: deque[T]) -> Iterator[T]:
         return
 
 
-def _remove(queue: deque[T], item: T) -> None:
-    try:
-        queue.remove(item)
-    except ValueError:
-        return  # it starts this very moment
+def _removed(queue: deque[T], items: Sequence[T]) -> Iterator[T]:
+    for item in items:
+        try:
+            queue.remove(item)
+        except ValueError:
+            continue  # it starts this very moment
+        yield item

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from tenure.backends.contract import Lease, Nack
+from tenure.backends.contract import ON_REQUEST, Ack, Lease, Nack
+from tenure.definition.progress import Progress
 from tenure.execution.attempt import Attempt
 from tenure.execution.outcome import Outcome
 from tenure.execution.runners.contract import Runner
@@ -54,6 +55,17 @@ class OpenLane:
         if ours:
             self._inbox.discard(ours)
             self._runner.lose(ours)
+
+    def cancel(self, leases: Sequence[Lease]) -> None:
+        """End what is ours among these and has not started; interrupt the rest."""
+        ours = [lease for lease in leases if lease.queue in self._queues]
+        if ours:
+            for lease in self._inbox.discard(ours):
+                self._settler.settle(Ack(lease=lease, state="cancelled", reason=ON_REQUEST))
+            self._runner.cancel(ours)
+
+    def progress(self) -> Sequence[tuple[Lease, Progress]]:
+        return self._runner.progress()
 
     def close(self) -> None:
         """Nothing more will be leased: what has not started goes back."""

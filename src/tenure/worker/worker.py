@@ -6,7 +6,8 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from tenure.backends.contract import Backend, Lease
+from tenure.backends.contract import Backend, Lease, Steerable
+from tenure.definition.progress import Progress
 from tenure.events import Listeners, Status, WorkerStarted, WorkerStopped
 from tenure.execution.runners.contract import Runner
 from tenure.worker.bounds import Bounds
@@ -18,6 +19,7 @@ from tenure.worker.pipeline import Pipeline
 from tenure.worker.roles import Role, RoleThread
 from tenure.worker.settler import Settler
 from tenure.worker.shared import Shared
+from tenure.worker.steersman import Steersman
 from tenure.worker.terms import Terms
 
 _PATIENCE = 5.0  # for roles nothing depends on: a hook of the user's that hangs must not keep the worker
@@ -64,7 +66,10 @@ class Worker:
         self._leasing = [RoleThread(lane.leaser, self._die, on_end=lane.close) for lane in self._lanes]
         self._serving = [RoleThread(lane, self._die) for lane in self._lanes[1:]]
         self._settling = RoleThread(self._settler, self._die)
-        self._others = [RoleThread(role, self._die) for role in (keeper, *companions)]
+        roles: list[Role] = [keeper, *companions]
+        if isinstance(backend, Steerable):
+            roles.append(Steersman(backend, holdings, self._cancel, self._progress))
+        self._others = [RoleThread(role, self._die) for role in roles]
 
     @property
     def tally(self) -> Counter[Status]:
@@ -134,6 +139,13 @@ class Worker:
     def _lose(self, leases: Sequence[Lease]) -> None:
         for lane in self._lanes:
             lane.lose(leases)
+
+    def _cancel(self, leases: Sequence[Lease]) -> None:
+        for lane in self._lanes:
+            lane.cancel(leases)
+
+    def _progress(self) -> list[tuple[Lease, Progress]]:
+        return [told for lane in self._lanes for told in lane.progress()]
 
     def _die(self, error: BaseException) -> None:
         self._death = self._death or error

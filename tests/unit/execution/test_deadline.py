@@ -61,7 +61,7 @@ def test_a_blocking_call_is_interrupted(deadline):
 
 def test_code_that_ends_in_time_is_left_alone(deadline):
     deadline.arm(0.02)
-    deadline.disarm(0.02)
+    deadline.disarm()
 
     spin(0.05)
 
@@ -114,7 +114,7 @@ def test_an_alarm_of_somebody_else_reaches_them_while_a_job_without_a_limit_runs
         deadline.arm(None)
         signal.setitimer(signal.ITIMER_REAL, 0.01)
         spin(0.05)
-        deadline.disarm(None)
+        deadline.disarm()
 
     assert alarms == [signal.SIGALRM]
 
@@ -124,7 +124,7 @@ def test_an_alarm_of_somebody_else_goes_on_after_a_job_with_a_limit(alarms):
     deadline = AlarmDeadline()
     with deadline.installed():
         deadline.arm(5)
-        deadline.disarm(5)
+        deadline.disarm()
 
     assert 40 < signal.getitimer(signal.ITIMER_REAL)[0] <= 50
 
@@ -136,7 +136,7 @@ def test_an_alarm_of_somebody_else_that_fell_due_during_a_job_comes_after_it(ala
         deadline.arm(5)
         spin(0.03)
         heard_meanwhile = list(alarms)
-        deadline.disarm(5)
+        deadline.disarm()
         spin(0.03)
 
     assert heard_meanwhile == []
@@ -150,8 +150,8 @@ def test_an_alarm_that_comes_just_as_a_job_ends_reaches_nobody_else(alarms):
             with suppress(DeadlineExceeded):
                 deadline.arm(0.0005)
                 spin(0.0005)
-                deadline.disarm(0.0005)
-            deadline.disarm(0.0005)
+                deadline.disarm()
+            deadline.disarm()
 
     assert alarms == []
 
@@ -169,7 +169,7 @@ def test_outside_the_main_thread_an_alarm_says_that_it_is_not_enforced(in_a_thre
         deadline = AlarmDeadline()
         with deadline.installed():
             deadline.arm(0.01)
-            deadline.disarm(0.01)
+            deadline.disarm()
             return deadline.enforced
 
     assert in_a_thread(work) is False
@@ -193,7 +193,7 @@ def test_in_a_thread_code_that_ends_in_time_is_left_alone(in_a_thread):
     def work():
         with deadline.installed():
             deadline.arm(0.02)
-            deadline.disarm(0.02)
+            deadline.disarm()
             spin(0.1)
             return "done"
 
@@ -221,8 +221,8 @@ def test_in_a_thread_an_interrupt_that_comes_at_the_end_does_not_hit_the_next_jo
                 with suppress(DeadlineExceeded):
                     deadline.arm(0.001)
                     spin(0.02)
-                    deadline.disarm(0.001)
-                deadline.disarm(0.001)
+                    deadline.disarm()
+                deadline.disarm()
                 spin(0.002)
             return "done"
 

@@ -16,6 +16,7 @@ from tenure.definition.handler import Handler
 from tenure.errors import NewerPayload, UnknownHandler
 from tenure.execution.attempt import Attempt, Performer, check_version
 from tenure.execution.children.frames import Frames, Order, Report, decode_orders, frame
+from tenure.execution.children.marked_link import MarkedLink
 from tenure.execution.children.marks import Marks
 from tenure.execution.children.tidiness import Tidiness
 from tenure.execution.outcome import Kind, Outcome
@@ -102,13 +103,14 @@ def run_in_turn(pipes: Pipes, marks: Marks, resolve: Resolve, clock: Clock) -> N
     """The `process` runner's child: one job at a time, in the main thread, so that SIGALRM can stop it."""
     desk = Desk(pipes, marks, resolve, clock)
     with Performer(clock) as performer:
+        marks.hear_by(signal.SIGALRM)
         tidiness = Tidiness()
         while (orders := pipes.read()) is not None:
             for order in orders:
                 attempt = desk.begin(0, order)
                 if attempt is None:
                     continue
-                outcome = performer.perform(attempt)
+                outcome = performer.perform(attempt, MarkedLink(marks, 0, order.ticket))
                 is_tidy = tidiness.restore()
                 desk.report(0, order, outcome)
                 if not is_tidy or (outcome.failure is not None and outcome.failure.type == "MemoryError"):

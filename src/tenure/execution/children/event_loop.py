@@ -12,6 +12,7 @@ from typing import Any
 from tenure.clock import Clock
 from tenure.definition import context
 from tenure.definition.failure import from_exception
+from tenure.definition.link import Link
 from tenure.execution.attempt import (
     Attempt,
     Performer,
@@ -26,6 +27,7 @@ from tenure.execution.attempt import (
 from tenure.execution.capture import Capture
 from tenure.execution.children.child import Desk, Pipes, Resolve, end_process
 from tenure.execution.children.frames import Order, Report
+from tenure.execution.children.marked_link import MarkedLink
 from tenure.execution.children.marks import Marks
 from tenure.execution.children.pulse import LoopWatch, Pulse
 from tenure.execution.deadline import ThreadDeadline, Watchdog
@@ -60,7 +62,7 @@ class _Loop:
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        Pulse(self._marks, LoopWatch(loop, self._marks, self._tickets).look, self._report)
+        Pulse(self._marks, LoopWatch(loop, self._marks, self._tickets, self._cancel_asked).look, self._report)
         loop.add_reader(self._pipes.orders, self._read)
         await self._over.wait()
 
@@ -86,7 +88,7 @@ class _Loop:
 
     async def _run(self, order: Order, slot: int) -> None:
         if attempt := self._desk.begin(slot, order):
-            outcome = await self._performer.perform(attempt)
+            outcome = await self._performer.perform(attempt, MarkedLink(self._marks, slot, order.ticket))
             if not self._ended:
                 asyncio.get_running_loop().call_soon(self._go_on, context=self._outside)
             self._ended.append((slot, Report(order.ticket, outcome)))
@@ -107,6 +109,13 @@ class _Loop:
             self._desk.report_all(ended)
             self._free.extend(slot for slot, _ in ended)
 
+    def _cancel_asked(self) -> None:
+        """Cancel the coroutines whose jobs somebody wants cancelled; threads have a watchdog for that."""
+        asked = self._marks.asked() - self._performer.on_threads
+        for task, ticket in self._tickets.items() if asked else ():
+            if ticket in asked and not task.cancelling():
+                task.cancel()
+
     def _forget(self, task: "asyncio.Task[None]") -> None:
         del self._tickets[task]
         if not task.cancelled() and (error := task.exception()):
@@ -115,7 +124,7 @@ class _Loop:
 
 
 class LoopPerformer:
-    """The steps of `Performer`, awaited."""
+    """The steps of `Performer`, awaited; `on_threads` are the tickets of sync handlers."""
 
     def __init__(self, clock: Clock, capture: Capture, threads: int) -> None:
         self._clock = clock
@@ -124,16 +133,17 @@ class LoopPerformer:
         self._threads: ThreadPoolExecutor | None = None
         self._watchdog: Watchdog | None = None
         self._pid = os.getpid()
+        self.on_threads: set[int] = set()
 
-    async def perform(self, attempt: Attempt) -> Outcome:
+    async def perform(self, attempt: Attempt, link: Link) -> Outcome:
         if not attempt.handler.is_async:
-            return await self._on_thread(attempt)
+            return await self._on_thread(attempt, link)
         started, begun = self._clock.now(), time.perf_counter()
         try:
             value = attempt.handler.unpack(attempt.envelope.payload, attempt.envelope.payload_version)
         except Exception as error:  # declared types run code of their own while they are built
             return outcome_of("unfit", started, begun, failure=from_exception(error, started, attempt.number))
-        subject = to_context(attempt, value)
+        subject = to_context(attempt, value, link)
         context.enter(subject)  # a task has a context of its own: nobody else sees this
         instance: tuple[Any, ...] = ()
         try:
@@ -146,7 +156,7 @@ class LoopPerformer:
             raise
         except BaseException as error:
             only_in(self._pid)
-            outcome = failed(error, started, begun, attempt, self._clock.now())
+            outcome = failed(error, started, begun, attempt, self._clock.now(), cancelled=link.cancelled)
         else:
             only_in(self._pid)
             outcome = outcome_of("succeeded", started, begun, output=normalise(result, self._capture.take()))
@@ -154,15 +164,20 @@ class LoopPerformer:
             call_after_run(instance[0], subject, outcome)
         return outcome
 
-    async def _on_thread(self, attempt: Attempt) -> Outcome:
+    async def _on_thread(self, attempt: Attempt, link: Link) -> Outcome:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._most_threads)
             self._watchdog = Watchdog()
         assert self._watchdog is not None  # noqa: S101 - set beside the threads
         performer = Performer(self._clock, ThreadDeadline(self._watchdog), self._capture)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, _perform_here, performer, attempt)
+        loop = asyncio.get_running_loop()
+        self.on_threads.add(attempt.ticket)
+        try:
+            return await loop.run_in_executor(self._threads, _perform_here, performer, attempt, link)
+        finally:
+            self.on_threads.discard(attempt.ticket)
 
 
-def _perform_here(performer: Performer, attempt: Attempt) -> Outcome:
+def _perform_here(performer: Performer, attempt: Attempt, link: Link) -> Outcome:
     with performer:
-        return performer.perform(attempt)
+        return performer.perform(attempt, link)

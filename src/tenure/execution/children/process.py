@@ -64,6 +64,7 @@ class Child:
         self.started = time.monotonic()
         self.pending: dict[int, Attempt] = {}
         self._given: deque[tuple[int, float]] = deque()
+        self._asked: set[int] = set()
         self.full = False
         self.ready = False
         self.silent = False
@@ -123,6 +124,15 @@ class Child:
         except Garbled:
             self.silent = True
         return reports
+
+    def ask(self, ticket: int) -> None:
+        """Tell it that somebody wants this job cancelled, once."""
+        if ticket in self._asked:
+            return
+        self._asked.add(ticket)
+        self.marks.ask(ticket)
+        if bell := self.marks.bell():
+            os.kill(self.pid, bell)
 
     def retire(self) -> None:
         """It may go: there will be no more orders."""

@@ -32,10 +32,18 @@ class Pulse:
 class LoopWatch:
     """Looks at a loop from outside: one that has not come round for a while is blocked by the task it is at."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, marks: Marks, tickets: dict["asyncio.Task[None]", int]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        marks: Marks,
+        tickets: dict["asyncio.Task[None]", int],
+        on_round: Callable[[], None],
+    ) -> None:
+        """`on_round` is called on the loop whenever it has come round."""
         self._loop = loop
         self._marks = marks
         self._tickets = tickets
+        self._on_round = on_round
         self._came_round = time.monotonic()
         self._asked = False
 
@@ -52,3 +60,4 @@ class LoopWatch:
         self._came_round = time.monotonic()
         self._asked = False
         self._marks.blame(0)
+        self._on_round()

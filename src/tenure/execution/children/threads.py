@@ -8,6 +8,7 @@ from tenure.execution.attempt import Performer
 from tenure.execution.capture import Capture
 from tenure.execution.children.child import Desk, Pipes, Resolve, end_process
 from tenure.execution.children.frames import Order
+from tenure.execution.children.marked_link import MarkedLink
 from tenure.execution.children.marks import Marks
 from tenure.execution.children.pulse import Pulse
 from tenure.execution.deadline import ThreadDeadline, Watchdog
@@ -27,7 +28,8 @@ def run_on_threads(pipes: Pipes, marks: Marks, resolve: Resolve, clock: Clock) -
             with Performer(clock, ThreadDeadline(watchdog), capture) as performer:
                 while (order := waiting.get()) is not None:
                     if attempt := desk.begin(slot, order):
-                        desk.report(slot, order, performer.perform(attempt))
+                        link = MarkedLink(marks, slot, order.ticket)
+                        desk.report(slot, order, performer.perform(attempt, link))
         except BaseException as error:
             end_process(error)
 

@@ -10,14 +10,18 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
+from typing import Any
 
 from tenure.clock import MICROSECOND, Clock
 from tenure.definition.failure import MAX_TRACE, Failure
+from tenure.definition.progress import Progress
+from tenure.errors import Cancelled
 from tenure.execution.attempt import Attempt
 from tenure.execution.children.frames import Report
 from tenure.execution.children.process import Child, Evidence
 from tenure.execution.outcome import Kind, Outcome
 from tenure.execution.runners.contract import Done, Source
+from tenure.execution.runners.named import Named
 from tenure.execution.runners.nursery import Nursery, Spawn
 from tenure.execution.runners.sentences import FROZEN, Blame, fates, is_doomed, sentence
 from tenure.execution.runners.wear import Wear
@@ -30,7 +34,6 @@ _MOST_AHEAD = 128
 _STUCK = 0.25  # orders that have waited this long in a child are taken back
 _SMOOTHING = 0.1
 _CLOSED = 0.5  # for a child that has closed its pipes: its end follows at once, if it is dying
-_REMEMBERED = 10.0  # how long a lost lease is looked for: an attempt may be on its way between inbox and child
 _NOBODY = Blame(0, frozen=False)
 
 
@@ -48,7 +51,9 @@ class ChildrenRunner:
         self._watch_at = 0.0
         self._stop_now = False
         self._reload = False
-        self._lost: dict[int, tuple[object, float]] = {}
+        self._lost = Named()
+        self._asked = Named()
+        self._progress: list[tuple[Any, Progress]] = []
 
     def serve(self, source: Source, done: Done) -> None:
         bell, button = socket.socketpair()
@@ -79,8 +84,13 @@ class ChildrenRunner:
 
     def lose(self, tickets: Sequence[object]) -> None:
         """The leases of these attempts were lost: whoever runs them must stop."""
-        now = time.monotonic()
-        self._lost.update({id(ticket): (ticket, now) for ticket in tickets})
+        self._lost.add(tickets)
+
+    def cancel(self, tickets: Sequence[object]) -> None:
+        self._asked.add(tickets)
+
+    def progress(self) -> Sequence[tuple[Any, Progress]]:
+        return self._progress
 
     def _keep_full(self) -> None:
         if self._reload:
@@ -131,38 +141,48 @@ class ChildrenRunner:
         if now < self._watch_at:
             return
         self._watch_at = now + _TICK
-        for key in [key for key, (_, since) in list(self._lost.items()) if now - since > _REMEMBERED]:
-            del self._lost[key]
+        self._lost.forget_old(now)
+        self._asked.forget_old(now)
+        self._progress = [item for child in self._nursery.children for item in _progress(child)]
         for child in list(self._nursery.children):
             self._nursery.look_after(child, now)
             ages = _ages(child, now)
-            child.doomed = any(is_doomed(child.pending[ticket], age) for ticket, age in ages.items())
-            sentences = self._sentences(child, ages)
-            if sentences and sentences == self._sentences(child, _ages(child, now)):  # a mark may be read half-written
+            self._pass_on(child, ages, now)
+            sentences = self._sentences(child, ages, now)
+            if sentences and sentences == self._sentences(child, _ages(child, now), now):  # marks may be half-written
                 blame = Blame(child.marks.blamed(), frozen=now - child.marks.last_pulse() > FROZEN)
                 child.kill()
                 self._lay_to_rest(child, sentences, blame, child.end(0), source, done)
             elif len(child.pending) > len(ages):
                 self._look_at_waiting(child, ages, now, source, done)
 
-    def _sentences(self, child: Child, ages: Mapping[int, float]) -> dict[int, Kind]:
-        found = {
-            ticket: sentence(
-                child.pending[ticket], age, lost=self._is_lost(child.pending[ticket]), stopping=self._stop_now
-            )
-            for ticket, age in ages.items()
-        }
+    def _pass_on(self, child: Child, ages: Mapping[int, float], now: float) -> None:
+        """Tell a child which of its jobs somebody wants cancelled, and note whether it will be killed soon."""
+        child.doomed = False
+        for ticket, age in ages.items():
+            attempt = child.pending[ticket]
+            asked = self._asked.age(attempt.ticket, now)
+            if asked is not None:
+                child.ask(ticket)
+            child.doomed = child.doomed or is_doomed(attempt, age, asked=asked)
+
+    def _sentences(self, child: Child, ages: Mapping[int, float], now: float) -> dict[int, Kind]:
+        found = {}
+        for ticket, age in ages.items():
+            attempt = child.pending[ticket]
+            asked, lost = self._asked.age(attempt.ticket, now), attempt.ticket in self._lost
+            found[ticket] = sentence(attempt, age, asked=asked, lost=lost, stopping=self._stop_now)
         return {ticket: kind for ticket, kind in found.items() if kind}
 
-    def _is_lost(self, attempt: Attempt) -> bool:
-        return id(attempt.ticket) in self._lost
+    def _is_unwanted(self, attempt: Attempt) -> bool:
+        return attempt.ticket in self._lost or attempt.ticket in self._asked
 
     def _look_at_waiting(self, child: Child, ages: Mapping[int, float], now: float, source: Source, done: Done) -> None:
-        """Take back the orders that have waited too long, lost their lease, or would be killed with their child."""
+        """Take back the orders that waited too long, are unwanted, or would be killed with their child."""
         waiting = [ticket for ticket in child.pending if ticket not in ages]
         if now - child.given_at(waiting[0]) > _STUCK:
             child.paused = min(ages.values(), default=_STUCK) >= _STUCK  # nothing starts there until something ends
-        elif not (child.doomed or any(self._is_lost(child.pending[ticket]) for ticket in waiting)):
+        elif not (child.doomed or any(self._is_unwanted(child.pending[ticket]) for ticket in waiting)):
             return
         self._withdraw(child, source, done)
 
@@ -176,11 +196,12 @@ class ChildrenRunner:
         self._give_back([child.pending.pop(ticket) for ticket in waiting], source, done)
 
     def _give_back(self, attempts: Sequence[Attempt], source: Source, done: Done) -> None:
-        """Attempts that did not start: what lost its lease meanwhile is nobody's business here any more."""
+        """Attempts that did not start: what lost its lease or was cancelled meanwhile has nowhere to go back to."""
         kept: list[Attempt] = []
         for attempt in attempts:
-            if self._is_lost(attempt):
-                done(attempt, self._outcome("lost", attempt, 0.0))
+            if self._is_unwanted(attempt):
+                kind: Kind = "lost" if attempt.ticket in self._lost else "cancelled"
+                done(attempt, self._outcome(kind, attempt, 0.0))
             else:
                 kept.append(attempt)
         source.put_back(kept)
@@ -199,6 +220,8 @@ class ChildrenRunner:
         self._give_back([attempt for ticket, attempt in child.pending.items() if ticket not in ages], source, done)
         for ticket, kind in fates(ages, sentences, blame).items():
             attempt = child.pending[ticket]
+            if kind != "lost" and attempt.ticket in self._asked:
+                kind = "cancelled"  # however it ended, somebody wanted it to
             done(attempt, self._outcome(kind, attempt, ages[ticket], None if sentences else evidence))
         if not (sentences or ages):
             self._nursery.died(child, evidence)
@@ -215,7 +238,8 @@ class ChildrenRunner:
             said = evidence.said[-MAX_TRACE:] or None
             failure = Failure(type="Crashed", message=evidence.how, at=now, attempt=attempt.number, trace=said)
         started = now - round(seconds * MICROSECOND)
-        return Outcome(kind=kind, started=started, seconds=seconds, failure=failure, reason=kind)
+        reason = Cancelled.reason if kind == "cancelled" else kind
+        return Outcome(kind=kind, started=started, seconds=seconds, failure=failure, reason=reason)
 
     def _end(self, source: Source, done: Done) -> None:
         """No child outlives the runner: the idle ones leave by themselves, the others are killed."""
@@ -230,6 +254,11 @@ class ChildrenRunner:
 def _ages(child: Child, now: float) -> dict[int, float]:
     """How long each job of a child has been running that has not been reported."""
     return {ticket: now - started for ticket, started in child.marks.running().items() if ticket in child.pending}
+
+
+def _progress(child: Child) -> list[tuple[Any, Progress]]:
+    told = child.marks.progress()
+    return [(child.pending[ticket].ticket, progress) for ticket, progress in told.items() if ticket in child.pending]
 
 
 def _press(button: socket.socket) -> None:

@@ -1,8 +1,9 @@
 """What a runner is: it takes attempts until there are no more, and reports each outcome."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
+from tenure.definition.progress import Progress
 from tenure.execution.attempt import Attempt
 from tenure.execution.outcome import Outcome
 
@@ -63,4 +64,15 @@ class Runner(Protocol):
 
     def lose(self, tickets: Sequence[object]) -> None:
         """Stop the attempts with these tickets, if that is possible: their leases have passed to others."""
+        ...
+
+    def cancel(self, tickets: Sequence[object]) -> None:
+        """Interrupt the attempts with these tickets, and then stop them if that is possible; asked again and again.
+
+        Their outcome is `cancelled`, unless they succeed all the same.
+        """
+        ...
+
+    def progress(self) -> Sequence[tuple[Any, Progress]]:
+        """The tickets of running attempts that have told how far they are."""
         ...

@@ -18,17 +18,21 @@ class Blame(NamedTuple):
     frozen: bool
 
 
-def sentence(attempt: Attempt, age: float, *, lost: bool, stopping: bool) -> Kind | None:
-    """Why a run of this age must be stopped now, if it must."""
+def sentence(attempt: Attempt, age: float, *, asked: float | None, lost: bool, stopping: bool) -> Kind | None:
+    """Why a run of this age must be stopped now, if it must; `asked` is how long ago somebody cancelled it."""
     if lost:
         return "lost"
     if stopping:
         return "interrupted"
+    if asked is not None and asked > HARD_GRACE:
+        return "cancelled"
     return "timed_out" if attempt.timeout and age > attempt.timeout + HARD_GRACE else None
 
 
-def is_doomed(attempt: Attempt, age: float) -> bool:
-    """Whether a run has ignored its soft deadline, and will be killed unless it stops soon."""
+def is_doomed(attempt: Attempt, age: float, *, asked: float | None) -> bool:
+    """Whether a run has ignored its soft deadline or its cancelling, and will be killed unless it stops soon."""
+    if asked is not None and asked > LAST_ORDERS:
+        return True
     return bool(attempt.timeout) and age > (attempt.timeout or 0.0) + LAST_ORDERS
 
 
