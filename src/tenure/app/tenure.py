@@ -15,7 +15,7 @@ import msgspec
 
 from tenure import settings as setting
 from tenure.app.lanes import find_lanes, queues_of
-from tenure.app.scheduling import register_schedules
+from tenure.app.scheduling import schedules_of
 from tenure.app.workshop import Workshop
 from tenure.backends.contract import Backend, Embedded, Fate, InProcess, Lease, Message, Steerable, Verdict
 from tenure.backends.opening import open_backend, without_secrets
@@ -24,7 +24,6 @@ from tenure.builtin.event import Subscriber
 from tenure.builtin.handlers import Builtins
 from tenure.clock import Clock, SystemClock
 from tenure.cron.builder import ScheduleBuilder
-from tenure.cron.registry import Schedules
 from tenure.definition.builder import JobBuilder
 from tenure.definition.context import Context
 from tenure.definition.function import JobFunction
@@ -86,7 +85,7 @@ class Tenure:
         self._builtins = Builtins(self.settings.command, self.settings.shell, self.settings.event, self.settings.http)
         self.registry = Registry(self.settings.allow, self._builtins.handlers(self.settings.max_retries))
         self.queues = Queues()
-        self.schedules = Schedules(self.settings.timezone, lambda: register_schedules(self, self.settings.schedules))
+        self.schedules = schedules_of(self)
         self.retry = retry or _backoff(self.settings.backoff)
         self._channels: dict[str, Channel] = {}
         self._opening = threading.Lock()

@@ -1,6 +1,6 @@
 """Agenda: what is due next, found at a cost that follows what is due and not how many schedules there are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from msgspec import Struct
@@ -27,10 +27,15 @@ class Dropped(Struct, frozen=True):
 class Agenda:
     """A heap of the next tick of each schedule; 10 000 of them take about a second to begin with."""
 
-    def __init__(self, schedules: Sequence[Schedule], since: int) -> None:
-        """`schedules` in the order of their dependencies; ticks later than `since` are still to come."""
+    def __init__(self, schedules: Sequence[Schedule], since: int, last: Mapping[str, int] | None = None) -> None:
+        """`schedules` in the order of their dependencies; `last` holds the tick that is known of each by its name.
+
+        Ticks later than that are still to come, or later than `since` where none is known.
+        """
         self._schedules = schedules
-        self._heap = [entry for rank in range(len(schedules)) if (entry := self._entry(rank, since))]
+        known = last or {}
+        entries = (self._entry(rank, known.get(schedule.name, since)) for rank, schedule in enumerate(schedules))
+        self._heap = [entry for entry in entries if entry]
         heapify(self._heap)
 
     def next_due(self) -> int | None:

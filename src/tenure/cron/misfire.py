@@ -58,9 +58,10 @@ def catch_up(schedule: Ticking, last: int, now: int) -> CatchUp:
     while found is not None and found > last and len(run) < most and schedule.due_at(found) >= cutoff:
         run.append(found)
         found = schedule.before(found)
-    first = schedule.after(last)
-    dropped = (first, found) if first is not None and found is not None and found > last else None
-    return CatchUp(tuple(reversed(run)), dropped, until)
+    run.reverse()
+    if found is None or found <= last:
+        return CatchUp(tuple(run), None, until)
+    return CatchUp(tuple(run), (schedule.after(last) or found, found), until)
 
 
 def _newest(schedule: Ticking, now: int) -> int | None:

@@ -1,20 +1,23 @@
 """Schedules: those of one app, registered as builders and read as frozen values."""
 
 from collections.abc import Callable
+from typing import Any
 
 from tenure.cron.builder import ScheduleBuilder
 from tenure.cron.dependencies import in_order
 from tenure.cron.schedule import Schedule
-from tenure.errors import InvalidSchedule
+from tenure.definition.job import Job
+from tenure.errors import InvalidSchedule, TenureError
 
 
 class Schedules:
     """Registering is cheap and checks each word; what schedules say of each other is checked when they are read."""
 
-    def __init__(self, timezone: str, register: Callable[[], None] | None = None) -> None:
-        """`register` is called once, before the schedules are first read, to add more of them."""
+    def __init__(self, timezone: str, check: Callable[[Job], Any], register: Callable[[], None]) -> None:
+        """`check` raises when a job could not be enqueued; `register` is called once, before the first reading."""
         self._timezone = timezone
-        self._register = register
+        self._check = check
+        self._register: Callable[[], None] | None = register
         self._builders: list[ScheduleBuilder] = []
 
     def add(self, builder: ScheduleBuilder) -> ScheduleBuilder:
@@ -27,6 +30,7 @@ class Schedules:
         found: dict[str, Schedule] = {}
         for builder in self._builders:
             schedule = builder.freeze(self._timezone)
+            self._check_job(schedule)
             if schedule.name in found:
                 raise InvalidSchedule(
                     f"two schedules are called {schedule.name!r}; give one another name with named(...) "
@@ -34,6 +38,12 @@ class Schedules:
                 )
             found[schedule.name] = schedule
         return in_order(list(found.values()))
+
+    def _check_job(self, schedule: Schedule) -> None:
+        try:
+            self._check(schedule.job)
+        except TenureError as error:
+            raise InvalidSchedule(f"schedule {schedule.name!r} could never run: {error}") from error
 
     def _complete(self) -> None:
         register, own = self._register, list(self._builders)

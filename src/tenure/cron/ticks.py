@@ -5,9 +5,8 @@ A label that exists once is one instant. What happens to labels that a jump leav
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Literal
-from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
@@ -48,7 +47,7 @@ class Daylight(Struct, frozen=True):
 class Ticks:
     """The instants, in UTC, at which an expression is due in a zone."""
 
-    def __init__(self, expression: Expression, zone: ZoneInfo, daylight: Daylight | None = None) -> None:
+    def __init__(self, expression: Expression, zone: tzinfo, daylight: Daylight | None = None) -> None:
         self.expression = expression
         self.zone = zone
         self._missing, self._repeated = (daylight or Daylight()).resolve(expression)
@@ -57,7 +56,7 @@ class Ticks:
         """The first tick later than this moment."""
         here = moment.astimezone(self.zone)
         found = self._first_after(here.replace(tzinfo=None), moment)
-        if self._repeated != "first" and not here.fold and (change := overlap_end(here)):
+        if self._repeated != "first" and not here.fold and (change := overlap_end(here, self.zone)):
             # The labels from here back to the start of the repeated hour will be shown once more.
             start = change.astimezone(self.zone).replace(tzinfo=None)
             again = self._first_after(start - _INSTANT, moment)
@@ -68,7 +67,7 @@ class Ticks:
         """The last tick earlier than this moment."""
         here = moment.astimezone(self.zone)
         found = self._last_before(here.replace(tzinfo=None), moment)
-        if self._repeated != "second" and here.fold and (change := overlap_end(here)):
+        if self._repeated != "second" and here.fold and (change := overlap_end(here, self.zone)):
             # The labels from here on to the end of the repeated hour were shown once already.
             end = (change - _INSTANT).astimezone(self.zone).replace(tzinfo=None)
             earlier = self._last_before(end + _INSTANT, moment)
@@ -113,19 +112,19 @@ class Ticks:
         return {"first": [first], "second": [second]}.get(self._repeated, [first, second])
 
 
-def both(label: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
+def both(label: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
     """What a label means by the clock before a change and by the clock after it; they differ only at changes."""
     local = label.replace(tzinfo=zone)
     return local.replace(fold=0).astimezone(UTC), local.replace(fold=1).astimezone(UTC)
 
 
-def overlap_end(here: datetime) -> datetime | None:
+def overlap_end(here: datetime, zone: tzinfo) -> datetime | None:
     """When the clock goes back, if it shows this local time twice."""
-    first, second = both(here.replace(tzinfo=None), here.tzinfo)  # type: ignore[arg-type]
-    return jump(first, second, here.tzinfo) if first < second else None  # type: ignore[arg-type]
+    first, second = both(here.replace(tzinfo=None), zone)
+    return jump(first, second, zone) if first < second else None
 
 
-def jump(begin: datetime, end: datetime, zone: ZoneInfo) -> datetime:
+def jump(begin: datetime, end: datetime, zone: tzinfo) -> datetime:
     """The first instant with another offset than `begin` has; `end` must have it already."""
     before = begin.astimezone(zone).utcoffset()
     while end - begin > timedelta(seconds=1):

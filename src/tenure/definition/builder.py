@@ -86,7 +86,8 @@ class JobBuilder:
 
     def timezone(self, name: str) -> Self:
         """The zone whose clock the schedule follows, instead of the app's: "Europe/Madrid"."""
-        return self._replaced(timezone=find_zone(name).key)
+        find_zone(name)
+        return self._replaced(timezone=name)
 
     def cron(self, expression: str, timezone: str | None = None) -> Self:
         """Five fields or a nickname such as "@daily"; replaces every field set before."""

@@ -7,8 +7,10 @@ import calendar
 import re
 from copy import copy
 from datetime import date, datetime, timedelta
+from typing import cast
 
 from cronsim import CronSim, CronSimError
+from cronsim.cronsim import Field
 
 from tenure.errors import InvalidSchedule
 
@@ -78,11 +80,11 @@ class _Search(CronSim):
     def __init__(self, fields: tuple[str, ...]) -> None:
         days = fields[2].upper().split(",")
         self._nearest = frozenset(int(day[:-1]) for day in days if _NEAREST.fullmatch(day))
-        others = [day for day in days if not _NEAREST.fullmatch(day)]
-        super().__init__(" ".join((*fields[:2], ",".join(others) or "*", *fields[3:])), _ERA)
-        if not others:
-            self.days = set()
-            self.day_and = fields[4].startswith("*")
+        others = ",".join(day for day in days if not _NEAREST.fullmatch(day))
+        super().__init__(" ".join((*fields[:2], "*" if self._nearest else others, *fields[3:])), _ERA)
+        if self._nearest:
+            self.days = cast("set[int]", Field.DAY.parse(others)) if others else set()
+            self.day_and = fields[2].startswith("*") or fields[4].startswith("*")
 
     def match_dom(self, d: date) -> bool:
         return super().match_dom(d) or any(d == nearest_weekday(d, day) for day in self._nearest)

@@ -113,3 +113,15 @@ def test_the_cost_of_a_tick_follows_what_is_due_and_not_what_exists(schedule, at
     assert len(due) == 7
     assert len(set(looks)) == 7
     assert len(looks) <= 5 * 7
+
+
+def test_each_schedule_goes_on_from_its_last_known_tick(schedule, at):
+    found = [schedule("@hourly", name, misfire=Misfire("all")) for name in ("known", "new")]
+    agenda = Agenda(found, at(1, 1, 4), {"known": at(1, 1, 2)})
+
+    assert ticks(agenda.take(at(1, 1, 5))[0]) == [
+        ("known", at(1, 1, 3)),
+        ("known", at(1, 1, 4)),
+        ("known", at(1, 1, 5)),
+        ("new", at(1, 1, 5)),
+    ]

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from tenure import Tenure
+from tenure import Job, Tenure
 from tenure.cron.misfire import Misfire
 from tenure.cron.ticks import Daylight
 from tenure.errors import InvalidJob, InvalidSchedule, SettingsError, UnknownHandler
@@ -138,6 +138,29 @@ def test_registering_runs_and_opens_nothing(app):
     app.schedules.all()
 
     assert app._channels == {}
+
+
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [
+        (Job(handler="sned"), "schedule 'sned' could never run: no handler is registered under 'sned'"),
+        (Job(handler="send", payload={"user": 1}), "schedule 'send' could never run: .*user"),
+        (Job(handler="clean", payload={}, queue="emails"), "could never run: queue 'emails' does not allow"),
+    ],
+)
+def test_a_job_that_could_never_be_enqueued_is_refused_when_schedules_are_read(job, message):
+    app = Tenure("memory://", allow={"emails": ["send"]})
+
+    @app.job
+    def send(user_id: int) -> None: ...
+
+    @app.job
+    def clean() -> None: ...
+
+    app.schedule(job).hourly()
+
+    with pytest.raises(InvalidSchedule, match=message):
+        app.schedules.all()
 
 
 @pytest.fixture

@@ -167,6 +167,7 @@ def test_the_walk_is_wide_enough():
     assert len(EXPRESSIONS) >= 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("zone", "expression"), pairs())
 def test_ticks_are_those_of_a_walk_through_every_minute(zone, expression):
     draw = random.Random(f"{zone} {expression}")
