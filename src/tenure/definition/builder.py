@@ -72,6 +72,22 @@ class JobBuilder:
     def meta(self, **meta: Any) -> Self:
         return self.options(meta={**self._job.meta, **meta})
 
+    def then(self, *jobs: "Job | JobBuilder") -> Self:
+        """Enqueue these once the job has succeeded."""
+        return self._followed_by("then", jobs)
+
+    def on_failure(self, *jobs: "Job | JobBuilder") -> Self:
+        """Enqueue these once the job is dead."""
+        return self._followed_by("on_failure", jobs)
+
+    def finally_(self, *jobs: "Job | JobBuilder") -> Self:
+        """Enqueue these once the job has ended, however it did."""
+        return self._followed_by("finally_", jobs)
+
+    def chain(self, *jobs: "Job | JobBuilder") -> Self:
+        """Enqueue these one after the other, each when the one before has succeeded."""
+        return self._followed_by("chain", jobs)
+
     def environments(self, *names: str | Iterable[str]) -> Self:
         return self.options(environments=_flat(names))
 
@@ -183,6 +199,11 @@ class JobBuilder:
 
     def between_minutes(self, first: int, last: int) -> Self:
         return self._set(minute=frequency.span(first, last, 59, "minute"))
+
+    def _followed_by(self, kind: str, jobs: "tuple[Job | JobBuilder, ...]") -> Self:
+        built = [each.build() if isinstance(each, JobBuilder) else each for each in jobs]
+        self._job = self._job.replace(**{kind: (*getattr(self._job, kind), *built)})  # type: ignore[arg-type]
+        return self
 
     def _at(self, time: TimeOfDay, timezone: str | None, **fields: str) -> Self:
         return self._often(self._frequency.at(time).set(**fields), timezone)
