@@ -6,7 +6,7 @@ from typing import Any, Self, Unpack
 
 from tenure.definition import frequency
 from tenure.definition.duration import Duration
-from tenure.definition.expression import Expression
+from tenure.definition.expression import read
 from tenure.definition.frequency import Frequency
 from tenure.definition.job import Job
 from tenure.definition.options import JobOptions, PriorityName
@@ -212,7 +212,7 @@ class JobBuilder:
         return self._often(self._frequency.set(**fields))
 
     def _often(self, often: Frequency, timezone: str | None = None) -> Self:
-        Expression(str(often))  # words that are right one by one may never come together: 31 and February
+        read(str(often))  # words that are right one by one may never come together: 31 and February
         if timezone is not None:
             self.timezone(timezone)
         self._frequency = often
