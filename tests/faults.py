@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -102,7 +103,8 @@ class FaultProxy:
 
     async def _abort(self) -> None:
         for writer in self._writers:
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+            with suppress(OSError):  # closed already
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
             writer.transport.abort()
 
     async def _end(self) -> None:

@@ -9,7 +9,7 @@ from tenure.testing.conformance import BackendConformance
 
 class TestMemory(BackendConformance):
     capabilities = frozenset({"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable"})
-    expected_skips = 5  # those with a second process
+    expected_skips = 6  # those with a second process
 
     @pytest.fixture
     def clock(self):

@@ -13,6 +13,7 @@ from msgspec import Struct
 from tenure.definition.failure import Failure
 from tenure.definition.progress import Progress
 from tenure.errors import Cancelled
+from tenure.wire.signing import Ring
 
 Terminal = Literal["done", "cancelled", "expired"]
 Charge = Literal["attempt", "crash", "suspect"]
@@ -56,17 +57,13 @@ class Lease(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Ack(Struct, frozen=True, kw_only=True):
-    """The job is over; what is kept is a history row without the body.
-
-    `follow` are messages that whoever settles has put before: backends need not look at them.
-    """
+    """The job is over; what is kept is a history row without the body."""
 
     lease: Lease
     state: Terminal = "done"
     seconds: float = 0.0
     output: str | None = None
     reason: str | None = None
-    follow: tuple[Message, ...] = ()
 
 
 class Nack(Struct, frozen=True, kw_only=True):
@@ -89,7 +86,6 @@ class Abandon(Struct, frozen=True, kw_only=True):
     reason: str
     charge: Charge | None = None
     failure: Failure | None = None
-    follow: tuple[Message, ...] = ()
 
 
 Verdict = Ack | Nack | Abandon
@@ -164,12 +160,17 @@ class JobRecord(Struct, frozen=True, kw_only=True):
 
 
 @runtime_checkable
-class Inspectable(Protocol):
-    """Counts and single jobs, for people and tests."""
+class Counted(Protocol):
+    """How many jobs are where; a backend that forgets what has ended counts none of it."""
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Queue → state → how many; every state is named."""
         ...
+
+
+@runtime_checkable
+class Inspectable(Counted, Protocol):
+    """Counts and single jobs, for people and tests."""
 
     def find(self, id: str) -> JobRecord | None: ...
 
@@ -294,6 +295,15 @@ class Candid(Protocol):
 
     def facts(self) -> list[Fact]:
         """What `tenure health` tells: how durable a put is, how workers are woken."""
+        ...
+
+
+@runtime_checkable
+class Keyed(Protocol):
+    """Backends that keep our facts beside messages where others could write them, and so mark them."""
+
+    def mark_with(self, ring: Ring) -> None:
+        """Mark, and check marks, with the app's keys."""
         ...
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from tenure.app import Tenure
-from tenure.backends.contract import STATES, Candid, Inspectable, Migratable
+from tenure.backends.contract import STATES, Candid, Counted, Migratable
 from tenure.backends.opening import without_secrets
 from tenure.cli import printing
 from tenure.cli.loading import any_app
@@ -28,7 +28,7 @@ def _examine(app: Tenure) -> dict[str, Any]:
     schema = None
     if isinstance(backend, Migratable):
         schema = dict(zip(("stored", "needed"), backend.schema_version(), strict=True))
-    counts = backend.counts() if isinstance(backend, Inspectable) else None
+    counts = backend.counts() if isinstance(backend, Counted) else None
     facts = backend.facts() if isinstance(backend, Candid) else []
     return {"backend": without_secrets(app.settings.url), "schema": schema, "facts": facts, "queues": counts}
 

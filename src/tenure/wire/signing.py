@@ -16,6 +16,7 @@ from tenure.permissions import Scope
 
 _DOMAIN = b"tenure.envelope.v1\x00"
 _HEAD = b'{"v":1,"kid":"'
+_FACTS = b"facts\x00"  # no envelope begins so
 _MARK = b',"_sig":"'
 _END = b'"}'
 SEAL_SIZE = len(_MARK) + 64 + len(_END)
@@ -129,6 +130,23 @@ class Ring:
             raise UnknownKey(f"the message was sealed with key {kid_of(sealed)!r}, which we do not hold")
         if not hmac.compare_digest(key.mac(sealed[:-SEAL_SIZE]), sealed[-66:-2]):
             raise BadSignature(f"the signature made with key {key.kid!r} does not match the message")
+
+    def mark(self, facts: bytes) -> bytes:
+        """`kid:mac` of what is kept beside a message; it can never pass for the seal of one."""
+        return b"%s:%s" % (self.kid.encode(), self._signer.mac(_FACTS + facts))
+
+    def check_mark(self, facts: bytes, mark: bytes) -> None:
+        """Raise unless a key of this ring made the mark."""
+        if not self._verify:
+            return
+        kid, _, mac = mark.partition(b":")
+        key = self._keys.get(kid)
+        if key is None:
+            raise UnknownKey(
+                f"facts were marked with key {kid[:40].decode('utf-8', 'replace')!r}, which we do not hold"
+            )
+        if not hmac.compare_digest(key.mac(_FACTS + facts), mac):
+            raise BadSignature(f"the mark made with key {key.kid!r} does not match the facts")
 
 
 def kid_of(head: bytes) -> str:

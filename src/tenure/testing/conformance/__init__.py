@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from tenure.backends import contract
-from tenure.testing.conformance.capabilities import PROTOCOLS, skip_unless_able, skipped_tests
+from tenure.testing.conformance.capabilities import PROTOCOLS, USUAL, skip_unless_able, skipped_tests
 
 # Asserts in installed packages are explained on failure only if pytest is told before they are imported.
 pytest.register_assert_rewrite(
@@ -37,18 +37,23 @@ class BackendConformance(Putting, Leasing, Settling, Keeping, DeadLettering, Rec
 
     Capabilities are the optional protocols (`Inspectable`, `DeadLetters`, `Maintained`, `Steerable`, `Scannable`) and
     `Shared`: other processes can open the backend at the fixture `url`.
+    What brokers `lacks` of what all others can do is `UniqueIds` and `LingeringLeases`.
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset()
+    lacks: ClassVar[frozenset[str]] = frozenset()
     expected_skips: ClassVar[int]
 
     @pytest.fixture(autouse=True)
     def _able(self, request: pytest.FixtureRequest) -> None:
-        skip_unless_able(request.function, self.capabilities)
+        skip_unless_able(request.function, self._abilities())
 
     def test_the_backend_has_the_capabilities_it_declares(self, backend: FullBackend) -> None:
         has = {name for name in PROTOCOLS if isinstance(backend, getattr(contract, name))}
         assert has == self.capabilities & set(PROTOCOLS)
 
     def test_no_skip_creeps_in(self) -> None:
-        assert len(skipped_tests(type(self), self.capabilities)) == self.expected_skips
+        assert len(skipped_tests(type(self), self._abilities())) == self.expected_skips
+
+    def _abilities(self) -> frozenset[str]:
+        return self.capabilities | (USUAL - self.lacks)

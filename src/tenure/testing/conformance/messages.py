@@ -73,6 +73,18 @@ def drain(backend: Backend, limit: int, *queues: str) -> list[int]:
     return seen
 
 
+def drain_all(backend: Backend, clock: AdvancingClock, count: int) -> list[int]:
+    """Drain and reap until so many messages came, at most for a minute; which ones, sorted."""
+    seen: list[int] = []
+    for _ in range(120):
+        seen += drain(backend, count)
+        if len(seen) >= count:
+            break
+        clock.advance(0.5)
+        backend.reap([QUEUE])
+    return sorted(seen)
+
+
 def failure(number: int) -> Failure:
     return Failure(type="ValueError", message=f"no {number}", at=number, attempt=number, place="mail.py:7", trace="…")
 
@@ -94,6 +106,11 @@ def known(backend: Inspectable, number: int = 1) -> JobRecord:
     record = backend.find(id_of(number))
     assert record is not None, f"the backend does not know message {number}"
     return record
+
+
+def what_is_known(backend: Backend, number: int = 1) -> JobRecord | None:
+    """The record of a message, where the backend can show it."""
+    return backend.find(id_of(number)) if isinstance(backend, Inspectable) else None
 
 
 def reap_all(backend: Backend, clock: AdvancingClock, count: int) -> list[str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from tenure.backends.contract import Abandon, Ack
-from tenure.testing.conformance.capabilities import needs
+from tenure.testing.conformance.capabilities import UNIQUE_IDS, needs
 from tenure.testing.conformance.messages import (
     QUEUE,
     AdvancingClock,
@@ -26,17 +26,19 @@ class Putting:
         assert backend.put([]) == []
         assert take(backend) == []
 
+    @needs(UNIQUE_IDS)
     def test_a_put_of_a_known_id_is_stored_once(self, backend: FullBackend) -> None:
         backend.put([make(1)])
         assert backend.put([make(1), make(2), make(2)]) == [id_of(2)]
         assert drain(backend, 10) == [1, 2]
 
+    @needs(UNIQUE_IDS)
     def test_a_put_of_an_id_under_lease_is_stored_once(self, backend: FullBackend) -> None:
         put_and_take(backend, make(1))
         assert backend.put([make(1)]) == []
         assert take(backend) == []
 
-    @needs("Inspectable")
+    @needs("Inspectable", UNIQUE_IDS)
     def test_an_id_that_is_remembered_as_done_is_not_stored_again(self, backend: FullBackend) -> None:
         (lease,) = put_and_take(backend, make(1))
         backend.ack([Ack(lease=lease)])
@@ -44,7 +46,7 @@ class Putting:
         assert take(backend) == []
         assert known(backend).state == "done"
 
-    @needs("DeadLetters")
+    @needs("DeadLetters", UNIQUE_IDS)
     def test_the_id_of_a_dead_letter_is_not_stored_again(self, backend: FullBackend) -> None:
         (lease,) = put_and_take(backend, make(1))
         backend.abandon([Abandon(lease=lease, reason="failed")])

@@ -21,6 +21,7 @@ from tenure.testing.conformance.messages import (
     numbers,
     put_and_take,
     take,
+    what_is_known,
 )
 
 ODD_TEXT = 'quote " backslash \\ newline \n emoji 🎉 end'
@@ -85,33 +86,30 @@ class Settling:
         assert backend.ack([Ack(lease=former)]) == [former]
         assert drain(backend, 1) == [1]
 
-    @needs("Inspectable")
     def test_a_stale_holder_changes_nothing(self, backend: FullBackend, clock: AdvancingClock) -> None:
         (stale,) = put_and_take(backend, make(1))
         expire(backend, clock)
         (present,) = take(backend)
-        before = known(backend)
+        before = what_is_known(backend)
         assert settle_every_way(backend, stale) == Lost([stale], [stale], [stale], [stale])
-        assert known(backend) == before
+        assert what_is_known(backend) == before
         assert backend.ack([Ack(lease=present)]) == []
 
-    @needs("Inspectable")
     def test_another_owner_changes_nothing(self, backend: FullBackend) -> None:
         (lease,) = put_and_take(backend, make(1))
-        before = known(backend)
+        before = what_is_known(backend)
         stranger = msgspec.structs.replace(lease, owner="somebody else")
         assert settle_every_way(backend, stranger) == Lost([stranger], [stranger], [stranger], [stranger])
-        assert known(backend) == before
+        assert what_is_known(backend) == before
         assert backend.ack([Ack(lease=lease)]) == []
 
-    @needs("Inspectable")
     @pytest.mark.parametrize("fence", [0, 2], ids=["older", "newer"])
     def test_another_fence_changes_nothing(self, backend: FullBackend, fence: int) -> None:
         (lease,) = put_and_take(backend, make(1))
-        before = known(backend)
+        before = what_is_known(backend)
         other = msgspec.structs.replace(lease, fence=fence)
         assert settle_every_way(backend, other) == Lost([other], [other], [other], [other])
-        assert known(backend) == before
+        assert what_is_known(backend) == before
         assert backend.ack([Ack(lease=lease)]) == []
 
     def test_a_mixed_ack_names_exactly_the_lost_leases_and_applies_the_others(self, backend: FullBackend) -> None:

@@ -7,12 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tenure.backends.contract import Ack
-from tenure.testing.conformance.capabilities import SHARED, needs
+from tenure.testing.conformance.capabilities import LINGERING, SHARED, needs
 from tenure.testing.conformance.messages import (
     QUEUE,
     AdvancingClock,
     FullBackend,
     drain,
+    drain_all,
     id_of,
     make_many,
     numbers,
@@ -33,6 +34,14 @@ def start(verb: str, url: str, *arguments: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         text=True,
     )
+
+
+def hold_and_die(url: str, count: int) -> None:
+    """Have another process lease the first so many messages, and kill it."""
+    with start("hold", url, QUEUE, str(count)) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == f"holding {count}\n"
+        other.kill()
 
 
 class Sharing:
@@ -79,10 +88,15 @@ class Sharing:
         self, backend: FullBackend, url: str, clock: AdvancingClock
     ) -> None:
         backend.put(make_many(range(20)))
-        with start("hold", url, QUEUE, "10") as other:
-            assert other.stdout is not None
-            assert other.stdout.readline() == "holding 10\n"
-            other.kill()
+        hold_and_die(url, 10)
+        assert drain_all(backend, clock, 20) == list(range(20))
+
+    @needs(SHARED, LINGERING)
+    def test_what_a_killed_process_held_is_reaped_when_its_leases_ran_out(
+        self, backend: FullBackend, url: str, clock: AdvancingClock
+    ) -> None:
+        backend.put(make_many(range(20)))
+        hold_and_die(url, 10)
         assert drain(backend, 20) == list(range(10, 20))
         assert reap_all(backend, clock, 10) == [id_of(number) for number in range(10)]
 
