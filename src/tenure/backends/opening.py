@@ -15,6 +15,7 @@ Opener = Callable[[SplitResult, Clock], Backend]
 _BUILT_IN = {
     "memory": "tenure.backends.memory:open_url",
     "sync": "tenure.backends.sync:open_url",
+    "beanstalk": "tenure.backends.beanstalk.opening:open_url",
     "sqlite": "tenure.backends.sql.sqlite.opening:open_url",
     "redis": "tenure.backends.redis.opening:open_url",
     "rediss": "tenure.backends.redis.opening:open_url",

@@ -1,0 +1,103 @@
+"""The words of beanstalkd's protocol: commands as bytes, and replies out of a stream of bytes."""
+
+from typing import NamedTuple
+
+ERRORS = frozenset({b"OUT_OF_MEMORY", b"INTERNAL_ERROR", b"BAD_FORMAT", b"UNKNOWN_COMMAND", b"EXPECTED_CRLF"})
+_WITH_DATA = frozenset({b"RESERVED", b"FOUND", b"OK"})
+_MOST_PRIORITY = 2**32 - 1
+
+
+class Reply(NamedTuple):
+    """`number` is a job's id, or a count, where the word has one."""
+
+    word: bytes
+    number: int = 0
+    data: bytes = b""
+
+
+class Stream:
+    """Bytes that came in, cut into replies."""
+
+    def __init__(self) -> None:
+        self._bytes = b""
+        self._at = 0
+
+    def feed(self, data: bytes) -> None:
+        self._bytes = self._bytes[self._at :] + data
+        self._at = 0
+
+    def next(self) -> Reply | None:
+        """The next reply, or None when more must come in first."""
+        end = self._bytes.find(b"\r\n", self._at)
+        if end < 0:
+            return None
+        word, *arguments = self._bytes[self._at : end].split(b" ")
+        after = end + 2
+        if word not in _WITH_DATA:
+            self._at = after
+            return Reply(word, _number(arguments))
+        size = int(arguments[-1])
+        if len(self._bytes) < after + size + 2:
+            return None
+        self._at = after + size + 2
+        return Reply(word, _number(arguments[:-1]), self._bytes[after : after + size])
+
+
+def _number(arguments: list[bytes]) -> int:
+    return int(arguments[0]) if arguments and arguments[0].isdigit() else 0
+
+
+def put(priority: int, delay: int, ttr: int, body: bytes) -> bytes:
+    """A header that the server cannot read would make it take the body for commands, so it is checked here."""
+    if not (0 <= priority <= _MOST_PRIORITY and delay >= 0 and ttr >= 1):
+        raise ValueError(f"no such put: priority {priority}, delay {delay}, ttr {ttr}")
+    return b"put %d %d %d %d\r\n%s\r\n" % (priority, delay, ttr, len(body), body)
+
+
+def use(tube: bytes) -> bytes:
+    return b"use %s\r\n" % tube
+
+
+def watch(tube: bytes) -> bytes:
+    return b"watch %s\r\n" % tube
+
+
+def ignore(tube: bytes) -> bytes:
+    return b"ignore %s\r\n" % tube
+
+
+def reserve(seconds: int = 0) -> bytes:
+    return b"reserve-with-timeout %d\r\n" % seconds
+
+
+def reserve_job(job: int) -> bytes:
+    return b"reserve-job %d\r\n" % job
+
+
+def delete(job: int) -> bytes:
+    return b"delete %d\r\n" % job
+
+
+def release(job: int, priority: int, delay: int) -> bytes:
+    return b"release %d %d %d\r\n" % (job, priority, delay)
+
+
+def bury(job: int, priority: int) -> bytes:
+    return b"bury %d %d\r\n" % (job, priority)
+
+
+def touch(job: int) -> bytes:
+    return b"touch %d\r\n" % job
+
+
+def stats_job(job: int) -> bytes:
+    return b"stats-job %d\r\n" % job
+
+
+def stats_tube(tube: bytes) -> bytes:
+    return b"stats-tube %s\r\n" % tube
+
+
+PEEK_BURIED = b"peek-buried\r\n"
+LIST_TUBES = b"list-tubes\r\n"
+STATS = b"stats\r\n"
