@@ -20,7 +20,7 @@ class FaultProxy:
     """Use as a context manager; connect to `port`, or to `url` when it was given a server's URL.
 
     `latency` is seconds each way. `swallow_requests` and `swallow_replies` lose what is sent while they are true.
-    `cut_after` closes a connection after so many more bytes of replies, `cut_requests_after` of requests.
+    `cut_after` breaks the connections after so many more bytes of replies, `cut_requests_after` of requests; once.
     `refuse` closes new connections at once.
     """
 
@@ -93,7 +93,7 @@ class FaultProxy:
                 sink.write(data[:left])
                 await sink.drain()
                 if left is not None:
-                    setattr(self, limit, max(0, left - len(data)))
+                    setattr(self, limit, left - len(data) if len(data) < left else None)
                     if len(data) >= left:
                         return await self._abort()
         except OSError:

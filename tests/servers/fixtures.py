@@ -6,7 +6,7 @@ bare server. `own_server` starts one that a test may kill. Without a server test
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from secrets import token_hex
@@ -125,11 +125,11 @@ def own_server() -> Iterator[Callable[..., Server]]:
     """Start servers that nobody else uses: `own_server("redis", durable=True)`."""
     with ExitStack() as servers:
 
-        def start(name: str, durable: bool = False) -> Server:
+        def start(name: str, durable: bool = False, more: Sequence[str] = ()) -> Server:
             try:
-                return servers.enter_context(started(name, durable))
+                return servers.enter_context(started(name, durable, more))
             except Missing as missing:
-                raise _absent(missing) from missing
+                raise absent(missing) from missing
 
         yield start
 
@@ -141,9 +141,10 @@ def _address(name: str) -> str:
     try:
         return shared(name, Path(folder), int(run_pid))
     except Missing as missing:
-        raise _absent(missing) from missing
+        raise absent(missing) from missing
 
 
-def _absent(missing: Missing) -> BaseException:
+def absent(missing: Missing) -> BaseException:
+    """What to raise in a test whose server there is not."""
     verdict = pytest.fail.Exception if os.environ.get("CI") == "true" else pytest.skip.Exception
     return verdict(str(missing))

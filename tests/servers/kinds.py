@@ -61,7 +61,7 @@ def _mariadb_paths(program: Path, data: Path) -> Command:
 
 
 def _redis(programs: Sequence[Path], data: Path, port: int, durable: bool) -> Command:
-    network = ["--bind", "127.0.0.1", "--port", str(port), "--protected-mode", "no"]
+    network = ["--bind", "127.0.0.1", "--port", str(port), "--unixsocket", f"{data}/socket"]
     keeping = ["--appendonly", "yes", "--appendfsync", "always"] if durable else ["--appendonly", "no"]
     return [str(programs[0]), *network, "--dir", str(data), "--save", "", *keeping]
 

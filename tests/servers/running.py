@@ -26,9 +26,10 @@ class Missing(Exception):
 class Server:
     """A running server; it can be killed and started again on the same data and port."""
 
-    def __init__(self, kind: Kind, durable: bool = False) -> None:
+    def __init__(self, kind: Kind, durable: bool = False, more: Sequence[str] = ()) -> None:
         self.kind = kind
         self._durable = durable
+        self._more = more
         self.folder = Path(tempfile.mkdtemp(prefix=f"tenure-{kind.name}-"))
         self.port = _free_port()
         self.url = kind.url.format(port=self.port)
@@ -59,7 +60,8 @@ class Server:
 
     def start(self) -> None:
         """Start it, and return once it serves."""
-        self._process = self._spawn(self.kind.start(self._programs, self._data, self.port, self._durable))
+        command = self.kind.start(self._programs, self._data, self.port, self._durable)
+        self._process = self._spawn([*command, *self._more])
         give_up = time.monotonic() + START_SECONDS
         while True:
             try:
@@ -121,9 +123,9 @@ class Server:
 
 
 @contextmanager
-def started(name: str, durable: bool = False) -> Iterator[Server]:
-    """A server of one's own, gone when the block ends."""
-    server = Server(KINDS[name], durable)
+def started(name: str, durable: bool = False, more: Sequence[str] = ()) -> Iterator[Server]:
+    """A server of one's own, gone when the block ends; `more` are arguments of its program."""
+    server = Server(KINDS[name], durable, more)
     try:
         yield server
     finally:

@@ -66,14 +66,15 @@ class Claiming:
         if leases:
             return leases, 0.0
         for queue in queues:
-            owner = f"{self._owner}.{next(self._claims)}"
-            wanted: list[Word] = [limit - len(leases), owner, microseconds, int(not leases), int(woken)]
+            wanted: list[Word] = [microseconds, limit - len(leases), int(not leases), int(woken)]
             try:
-                reply = self._scripts.run("claim", self._names.queue(queue), wanted)
+                owner, reply = self._claim_from(queue, wanted)
             except BackendUnavailable:
-                self._doubts.claimed(queue, owner)
-                # With leases in hand nothing may go wrong any more; the doubt is settled by the next call.
-                return leases or self._regain(microseconds), 0.0
+                if leases:  # with these in hand nothing may go wrong any more; the doubt is for the next call
+                    break
+                if regained := self._regain(microseconds):
+                    return regained, 0.0
+                owner, reply = self._claim_from(queue, wanted)
             if len(reply) == 2:
                 if reply[1]:
                     until_due = min(until_due, (int(reply[1]) - int(reply[0])) / MICROSECOND)
@@ -82,6 +83,14 @@ class Claiming:
             if reply[4] or len(leases) >= limit:
                 break
         return leases, max(0.0, until_due)
+
+    def _claim_from(self, queue: str, wanted: Sequence[Word]) -> tuple[str, Any]:
+        owner = f"{self._owner}.{next(self._claims)}"
+        try:
+            return owner, self._scripts.run("claim", self._names.queue(queue), [owner, *wanted])
+        except BackendUnavailable:
+            self._doubts.claimed(queue, owner)
+            raise
 
     def _regain(self, microseconds: int) -> list[Lease]:
         """What claims without an answer were granted."""

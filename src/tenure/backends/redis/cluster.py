@@ -8,23 +8,25 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tenure.backends.redis.connections import DOWN, Word
+from tenure.backends.redis.connections import DOWN, Connections, Word, open_connections
 from tenure.errors import BackendUnavailable
 
 _POLL = 0.05
 _SLICE = 1.0
+_OF_A_NODE = ("INFO", "CONFIG")  # asked of the server in the URL: the others are set up alike
 
 
 class ClusterLine:
     """Follows the slots as they move; repeats nothing after a lost connection, as only the verbs can."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, node: Connections) -> None:
         self._client = client
+        self._node = node
 
     def ask(self, *command: Word) -> Any:
         try:
-            if command[0] == "INFO":
-                return self._client.get_random_node().redis_connection.execute_command(*command)
+            if command[0] in _OF_A_NODE:
+                return self._node.ask(*command)
             return self._client.execute_command(*command)
         except (*DOWN, redis.exceptions.RedisClusterException) as error:
             raise BackendUnavailable(f"the Redis Cluster cannot be reached: {error}") from error
@@ -47,6 +49,7 @@ class ClusterLine:
 
     def close(self) -> None:
         self._client.close()
+        self._node.close()
 
     def _reply(self, command: Sequence[Word]) -> Any:
         try:
@@ -67,4 +70,4 @@ def open_cluster(url: str, timeout: float) -> ClusterLine:
         )
     except (*DOWN, redis.exceptions.RedisClusterException) as error:
         raise BackendUnavailable(f"the Redis Cluster cannot be reached: {error}") from error
-    return ClusterLine(client)
+    return ClusterLine(client, open_connections(url, timeout))

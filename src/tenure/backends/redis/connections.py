@@ -19,7 +19,8 @@ from tenure.errors import BackendError, BackendUnavailable
 Word = bytes | str | int | float
 _WAIT_SLICE = 5.0  # the longest that one command may block, so that its connection is soon known to be alive
 DOWN = (redis.ConnectionError, redis.TimeoutError, OSError)
-_NOT_NOW = ("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "FAILOVER", "NOREPLICAS")
+_NOT_NOW = (redis.exceptions.ReadOnlyError, redis.exceptions.MasterDownError)
+_NOT_NOW_EITHER = ("BUSY", "FAILOVER", "NOREPLICAS", "UNBLOCKED")  # those that redis-py has no class for
 
 
 class Line(Protocol):
@@ -89,7 +90,7 @@ class Connections:
             connection.disconnect()  # replies are still to come, and must not be taken for those of others
             raise
         for reply in replies:
-            if isinstance(reply, redis.ResponseError) and str(reply).startswith(_NOT_NOW):
+            if isinstance(reply, redis.ResponseError) and _is_passing(reply):
                 connection.disconnect()  # the address may lead to another server by now
                 raise BackendUnavailable(f"{self._where()} cannot serve at present: {reply}") from reply
         free.append(connection)
@@ -126,6 +127,11 @@ def _reply(connection: Any) -> Any:
         return connection.read_response()
     except redis.ResponseError as error:
         return error
+
+
+def _is_passing(error: redis.ResponseError) -> bool:
+    """What a server says that is changing roles or is busy is not about the command."""
+    return isinstance(error, _NOT_NOW) or str(error).startswith(_NOT_NOW_EITHER)
 
 
 def _or_raise(reply: Any) -> Any:

@@ -24,7 +24,7 @@ def open_url(parts: SplitResult, clock: Clock) -> Backend:
     except ModuleNotFoundError as error:
         raise BackendUnavailable(f"{parts.scheme}:// needs a driver: pip install 'tenure[redis]' ({error})") from error
     driver = {name: value for name, value in given.items() if name in ("db", *_TLS)}
-    url = parts._replace(query=urlencode(driver)).geturl()
+    url = f"{parts.scheme}://{parts.netloc}{parts.path}?{urlencode(driver)}"
     is_cluster = given.get("cluster") == "yes"
     line = (open_cluster if is_cluster else open_connections)(url, float(given.get("timeout", "5")))
     try:

@@ -91,10 +91,10 @@ class RedisRecords:
 
     def _holder(self, id: str, queue: str) -> tuple[str, int, int] | None:
         """Owner, fence and expiry of a job's lease, looked for among all leases of its queue."""
-        key, pattern = f"{self._names.queue(queue)}:leases", re.sub(r"([*?\[\]\\^])", r"\\\1", id) + ":*"
+        pattern = re.sub(r"([*?\[\]\\^])", r"\\\1", id) + ":*"
         cursor = b"0"
         while True:
-            cursor, found = self._line.ask("ZSCAN", key, cursor, "MATCH", pattern, "COUNT", _SCAN)
+            cursor, found = self._scripts.run("holder", self._names.queue(queue), [cursor, pattern, _SCAN])
             for member, expires in zip(found[::2], found[1::2], strict=True):
                 holds, owner, fence, _ = member.decode().rsplit(":", 3)
                 if holds == id:

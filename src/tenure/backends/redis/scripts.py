@@ -9,7 +9,7 @@ import redis
 
 from tenure.backends.redis.connections import Line, Word
 from tenure.clock import Clock, SystemClock
-from tenure.errors import BackendError, BackendUnavailable
+from tenure.errors import BackendError
 
 Call = tuple[str, str, Sequence[Word]]
 
@@ -60,9 +60,8 @@ class Scripts:
 
 def refusal(error: redis.ResponseError) -> BackendError:
     """What the server's refusal means to people."""
-    text = str(error)
-    if "OOM" in text:
-        return BackendUnavailable(f"Redis is out of memory and takes no more jobs: raise maxmemory ({text})")
-    if "MISCONF" in text:
-        return BackendUnavailable(f"Redis cannot write to its disk and takes no more jobs: {text}")
-    return BackendError(f"Redis refused a command: {text}")
+    if isinstance(error, redis.exceptions.OutOfMemoryError):
+        return BackendError("Redis is out of memory and takes no more jobs; raise maxmemory, or keep less history")
+    if str(error).startswith("MISCONF"):
+        return BackendError(f"Redis cannot write to its disk and takes no more jobs: {error}")
+    return BackendError(f"Redis refused a command: {error}")

@@ -1,7 +1,7 @@
--- Grants up to a limit of leases. ARGV: time, limit, owner, microseconds, whether a suspect may be granted,
+-- Grants up to a limit of leases. ARGV: time, owner, microseconds, limit, whether a suspect may be granted,
 -- whether a wake-up was taken for this. Answers {time, ids and places, metas, records, whether a suspect was met},
 -- or {time, next due time}.
-local now, limit, owner = time(), tonumber(ARGV[2]), ARGV[3]
+local now, owner, limit = time(), ARGV[2], tonumber(ARGV[4])
 even_when_full()
 
 local due = redis.call('ZRANGEBYSCORE', key('delayed'), '-inf', now, 'LIMIT', 0, 1000)
@@ -43,7 +43,7 @@ if redis.call('EXISTS', key('meta')) == 1 then
   call('ZADD', key('ready'), back)
 end
 
-local expires, members = later(now, ARGV[4]), {}
+local expires, members = later(now, ARGV[3]), {}
 for i = 1, #ids do
   local _, _, fence = split(metas[i])
   members[2 * i - 1] = expires
