@@ -8,8 +8,8 @@ from tenure.testing.conformance import BackendConformance
 
 
 class TestRedis(BackendConformance):
-    capabilities = frozenset({"Inspectable", "DeadLetters", "Maintained", "Steerable", "Shared"})
-    expected_skips = 2  # those that scan all messages
+    capabilities = frozenset({"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Shared"})
+    expected_skips = 0
 
     @pytest.fixture
     def clock(self):

@@ -28,7 +28,7 @@ def server():
 
 
 class TestRedisCluster(BackendConformance):
-    capabilities = frozenset({"Inspectable", "DeadLetters", "Maintained", "Steerable", "Shared"})
+    capabilities = frozenset({"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Shared"})
     expected_skips = 0
 
     @pytest.fixture

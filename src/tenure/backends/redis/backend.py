@@ -32,6 +32,7 @@ class RedisBackend:
         self.lease, self.reap = claiming.lease, claiming.reap
         self.ack, self.nack, self.abandon, self.renew = settling.ack, settling.nack, settling.abandon, settling.renew
         self.counts, self.find, self.trim = records.counts, records.find, records.trim
+        self.heads = records.heads
         self.dead, self.replay, self.discard = records.dead, records.replay, records.discard
         self.cancel, self.asked_to_stop = steering.cancel, steering.asked_to_stop
         self.note_progress = steering.note_progress

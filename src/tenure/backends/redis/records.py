@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from tenure.backends.contract import STATES, JobRecord
+from tenure.backends.contract import HEAD, STATES, JobRecord
 from tenure.backends.redis import notation
 from tenure.backends.redis.connections import Line, Word
 from tenure.backends.redis.names import Names
 from tenure.backends.redis.patience import patiently
-from tenure.backends.redis.scripts import Scripts
+from tenure.backends.redis.scripts import Call, Scripts
 
 _SCAN = 1000
 
@@ -36,6 +36,19 @@ class RedisRecords:
                 return self._found(id, queue, found)
         return None
 
+    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
+        """Goes through the queues by name; the cursor is the server's own and the queue it is for."""
+        queues = self._queues()
+        position, _, queue = (cursor or f"0:{queues[0] if queues else ''}").partition(":")
+        if queue not in queues:
+            return [], None
+        words = (position, limit, HEAD)
+        ((_, (after, found)),) = self._everywhere("heads", *words, queues=[queue])
+        if after != b"0":
+            return found, f"{after.decode()}:{queue}"
+        rest = queues[queues.index(queue) + 1 :]
+        return found, f"0:{rest[0]}" if rest else None
+
     def dead(
         self, *, queue: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[JobRecord]:
@@ -49,10 +62,10 @@ class RedisRecords:
         return sorted(letters, key=attrgetter("finished_at", "id"))[:limit]
 
     def replay(self, ids: Sequence[str]) -> list[str]:
-        return [id.decode() for _, found in self._everywhere("replay", *dict.fromkeys(ids)) for id in found]
+        return self._of_dead("replay", ids)
 
     def discard(self, ids: Sequence[str]) -> list[str]:
-        return [id.decode() for _, found in self._everywhere("discard", *dict.fromkeys(ids)) for id in found]
+        return self._of_dead("discard", ids)
 
     def trim(self, state: str, before: int, limit: int) -> int:
         gone = 0
@@ -61,11 +74,18 @@ class RedisRecords:
                 gone += self._scripts.run("trim", self._names.queue(queue), [state, before, limit - gone])
         return gone
 
+    def _of_dead(self, name: str, ids: Sequence[str]) -> list[str]:
+        """Not repeated when there is no answer: the second would say that nothing was dead."""
+        found = self._scripts.run_each(self._calls(name, tuple(dict.fromkeys(ids)), self._queues()))
+        return [id.decode() for each in found for id in each]
+
     def _everywhere(self, name: str, *words: Word, queues: Sequence[str] | None = None) -> list[tuple[str, Any]]:
-        """What a script answers on every queue, or on these."""
+        """What a script that only looks answers on every queue, or on these."""
         named = self._queues() if queues is None else queues
-        replies = self._scripts.run_each([(name, self._names.queue(queue), words) for queue in named])
-        return list(zip(named, replies, strict=True))
+        return list(zip(named, patiently(lambda: self._scripts.run_each(self._calls(name, words, named))), strict=True))
+
+    def _calls(self, name: str, words: Sequence[Word], queues: Sequence[str]) -> list[Call]:
+        return [(name, self._names.queue(queue), words) for queue in queues]
 
     def _queues(self) -> list[str]:
         return sorted(name.decode() for name in patiently(lambda: self._line.ask("SMEMBERS", self._names.queues)))
