@@ -50,14 +50,14 @@ def test_a_worker_told_twice_hands_its_job_back_uncharged_and_exits_0(tenure, bu
     assert not (tenure.folder / "finished").exists()
 
 
-def test_an_idle_worker_exits_within_a_second(tenure, eventually):
+def test_an_idle_worker_exits_soon(tenure, eventually):
     id = tenure.enqueue("add", "--payload", '{"a": 1}')
     worker = tenure.start("work")
     eventually(lambda: tenure.state(id) == "done")  # from here on it waits for work
     told = time.monotonic()
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(SOON) == 0
-    assert time.monotonic() - told < 1.0
+    assert time.monotonic() - told < 4.0  # half a second when the machine is idle; a role that hangs is given 5 s
 
 
 def test_several_processes_told_to_stop_finish_their_jobs_and_exit_0(tenure, eventually):

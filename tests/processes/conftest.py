@@ -196,7 +196,7 @@ def site(tmp_path, monkeypatch):
             assert [id for id in site.enqueued if site.job(id) is None] == []
         for worker in site.workers:
             worker.process.kill()
-        eventually(lambda: not any(worker.family() for worker in site.workers), 5.0)
+        eventually(lambda: not any(worker.family() for worker in site.workers), 15.0)
     finally:
         command_line.close()
 
@@ -205,7 +205,7 @@ def site(tmp_path, monkeypatch):
 def nobody_left():
     """Checks that whatever a worker had started is gone with it; the kernel takes a moment to end a process."""
 
-    def check(worker, seconds=2.0):
+    def check(worker, seconds=10.0):
         eventually(lambda: not worker.family(), seconds)
 
     return check

@@ -85,6 +85,20 @@ async def nap(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
+_met: list[asyncio.Event] = []
+
+
+@app.job
+async def meet(count: int) -> None:
+    """Ends when so many of them run at once."""
+    all_are_here = asyncio.Event()
+    _met.append(all_are_here)
+    if len(_met) == count:
+        for each in _met:
+            each.set()
+    await all_are_here.wait()
+
+
 @app.job
 def sleep(seconds: float) -> None:
     note("started")

@@ -22,7 +22,7 @@ def test_the_job_of_a_killed_child_runs_again_at_once_and_is_charged_a_crash(sit
     worker = site.work(runner)
     killed = site.wait_for("started")
     worker.send(signal.SIGKILL, killed)
-    eventually(lambda: len(site.journal("started", id)) == 2, seconds=2.0)
+    eventually(lambda: len(site.journal("started", id)) == 2, seconds=10.0)  # without a lease having to expire
     site.say("released")
     [ended] = site.wait_for_end(id)
     assert counted(ended) == ("done", 0, 1)

@@ -37,7 +37,7 @@ def test_a_stopped_parent_kills_its_run_when_it_continues_and_finds_the_lease_lo
     fresh = site.work("process", 1, lease=1)
     site.wait_for("started", id, times=2)  # both run now: this is the one case in which they can
     stale.send(signal.SIGCONT)
-    site.wait_until_gone(child, seconds=1.0)
+    site.wait_until_gone(child, seconds=10.0)
     site.say("released")
     assert counted(*site.wait_for_end(id)) == ("done", 0, 0)
     assert [pid for _, pid, _ in site.journal("finished", id)] != [child]

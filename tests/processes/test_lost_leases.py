@@ -14,7 +14,7 @@ def test_a_run_whose_lease_was_lost_is_killed_and_changes_nothing(site, runner, 
     worker = site.work(runner, 1, lease=2)
     child = site.wait_for("started")
     thief = site.steal(id)
-    site.wait_until_gone(child, seconds=3.0)
+    site.wait_until_gone(child, seconds=10.0)
     assert counted(site.job(id)) == ("leased", 0, 0)
     assert site.job(id).owner == thief.owner
     site.say("released")
@@ -30,7 +30,7 @@ def test_the_neighbours_of_a_run_that_lost_its_lease_go_back_uncharged(site, cou
     site.work("threads", 2, lease=2)
     child = site.wait_for("started", times=2)
     site.steal(stolen)
-    site.wait_until_gone(child, seconds=3.0)
+    site.wait_until_gone(child, seconds=10.0)
     site.say("released")
     assert counted(*site.wait_for_end(neighbour)) == ("done", 0, 0)
     assert len(site.journal("started", neighbour)) == 2
@@ -39,10 +39,10 @@ def test_the_neighbours_of_a_run_that_lost_its_lease_go_back_uncharged(site, cou
 
 def test_a_run_is_killed_before_its_lease_expires_while_the_backend_does_not_answer(site, eventually, counted):
     id = site.shop.hold.enqueue()
-    worker = site.work("process", 1, lease=2)
+    worker = site.work("process", 1, lease=5)  # a second before its end the run is killed
     child = site.wait_for("started")
     with site.holding_up_writers():
-        site.wait_until_gone(child, seconds=2.0)
+        site.wait_until_gone(child, seconds=10.0)
         assert site.job(id).lease_until > time.time() * 1e6 - 100_000  # the kernel and this test take a moment too
     site.say("released")
     assert counted(*site.wait_for_end(id)) == ("done", 0, 0)

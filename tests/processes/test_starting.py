@@ -38,7 +38,7 @@ def test_a_child_that_fails_to_start_once_is_started_again(site, counted):
 
 
 def test_a_handler_that_only_the_worker_knows_waits_and_costs_nothing(site, counted):
-    site.break_children("app.registry._handlers.pop('quick')")
+    site.break_children("app.registry._wrapped.pop('quick')")
     id = site.shop.quick.enqueue()
     assert site.burst("process", 1).code == 0
     assert counted(site.job(id)) == ("delayed", 0, 0)

@@ -37,7 +37,7 @@ def test_a_worker_told_twice_interrupts_what_runs_and_ends_quickly(site, busy, c
     worker.stop_at_once()
     told = time.monotonic()
     assert worker.end().code == 0
-    assert time.monotonic() - told < 3.0
+    assert time.monotonic() - told < 15.0  # half of the stop grace
     assert {counted(site.job(id)) for id in (*running, *waiting)} == {("ready", 0, 0)}
     assert site.journal("finished") == []
     assert len(site.journal("started")) == 2
