@@ -454,5 +454,47 @@ class AsyncParcel(Parcel):
         return Parcel.handle(self, ctx, payload)
 
 
+class _AsyncHooks:
+    """Hooks that await before they tell; `payload` may name one that never ends."""
+
+    async def before_run(self, ctx: Context) -> None:
+        await self._pass_by("before_run", ctx)
+        note("before")
+
+    async def after_run(self, ctx: Context, outcome) -> None:
+        await self._pass_by("after_run", ctx)
+        note(f"after:{outcome.kind}")
+
+    async def _pass_by(self, name: str, ctx: Context) -> None:
+        await asyncio.sleep(HOUR if ctx.payload.get("hang") == name else 0)
+
+
+class GentleParcel(_AsyncHooks, Parcel):
+    """A plain handler with async hooks."""
+
+
+class GentleAsyncParcel(_AsyncHooks, AsyncParcel):
+    """An async handler with async hooks."""
+
+
+class LazyParcel(Parcel):
+    """Plain hooks of which one may never end."""
+
+    def before_run(self, ctx: Context) -> None:
+        self._pass_by("before_run", ctx)
+        note("before")
+
+    def after_run(self, ctx: Context, outcome) -> None:
+        self._pass_by("after_run", ctx)
+        note(f"after:{outcome.kind}")
+
+    def _pass_by(self, name: str, ctx: Context) -> None:
+        while ctx.payload.get("hang") == name:
+            time.sleep(0.005)
+
+
 app.register("parcel", Parcel, timeout=30)
 app.register("async_parcel", AsyncParcel, timeout=30)
+app.register("gentle_parcel", GentleParcel, timeout=30)
+app.register("gentle_async_parcel", GentleAsyncParcel, timeout=30)
+app.register("lazy_parcel", LazyParcel, timeout=30)

@@ -6,7 +6,7 @@ RUNNERS = ["inline", "process", "threads", "event_loop"]
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-@pytest.mark.parametrize("handler", ["parcel", "async_parcel"])
+@pytest.mark.parametrize("handler", ["parcel", "async_parcel", "gentle_parcel", "gentle_async_parcel"])
 def test_hooks_context_and_output_are_the_same_on_every_runner(site, runner, handler, counted, nobody_left):
     id = site.app.define(handler, {"to": "Ada"}).dispatch()
     worker = site.work(runner, 1, "--burst")
@@ -18,11 +18,38 @@ def test_hooks_context_and_output_are_the_same_on_every_runner(site, runner, han
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_after_run_sees_a_failure_too(site, runner, counted):
-    id = site.app.define("parcel", {"nobody": "Ada"}).dispatch()
+@pytest.mark.parametrize("handler", ["parcel", "gentle_parcel", "gentle_async_parcel"])
+def test_after_run_sees_a_failure_too(site, runner, handler, counted):
+    id = site.app.define(handler, {"nobody": "Ada"}).dispatch()
     assert site.burst(runner, 1).code == 1
     assert (counted(site.job(id)), site.job(id).failures[-1].type) == (("dead", 1, 0), "KeyError")
     assert len(site.journal("after:failed", id)) == 1
+
+
+HANGING = ["lazy_parcel", "gentle_parcel", "gentle_async_parcel"]
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("handler", HANGING)
+def test_before_run_counts_towards_the_timeout(site, runner, handler, counted):
+    id = site.app.define(handler, {"to": "Ada", "hang": "before_run"}).timeout(0.5).dispatch()
+    after = site.shop.quick.enqueue()
+    assert site.burst(runner, 1).code == 1
+    assert (counted(site.job(id)), site.job(id).reason) == (("dead", 1, 0), "timed_out")
+    assert "its process was killed" not in site.job(id).failures[-1].message
+    assert len(site.journal("after:timed_out", id)) == 1
+    assert site.journal("ran", after)[0][1] == site.journal("after:timed_out", id)[0][1]
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("handler", HANGING)
+def test_an_after_run_that_does_not_end_is_stopped_and_the_outcome_stands(site, runner, handler, counted):
+    id = site.app.define(handler, {"to": "Ada", "hang": "after_run"}).timeout(0.5).dispatch()
+    after = site.shop.quick.enqueue()
+    done = site.burst(runner, 1)
+    assert (done.code, counted(site.job(id)), site.job(id).fence) == (0, ("done", 0, 0), 1)
+    assert f"after_run of handler {handler!r} failed; the outcome stands" in done.err
+    assert site.journal("ran", after)[0][1] == site.journal("before", id)[0][1]
 
 
 @pytest.mark.parametrize("runner", ["process", "threads", "event_loop"])

@@ -33,7 +33,7 @@ _OPTIONS = JobOptions.__annotations__.keys() | HandlerOptions.__annotations__.ke
 
 
 class HandlerClass(Protocol):
-    """A handler with hooks; `before_run` and `after_run` are optional.
+    """A handler with hooks; `before_run` and `after_run` are optional, and may be async whether `handle` is or not.
 
     One fresh instance serves one attempt.
     `handle` may take the context, the payload (decoded into its declared type), or both.

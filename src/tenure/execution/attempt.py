@@ -1,6 +1,7 @@
 """Attempt: one run of one job; `Performer.perform` never raises, never sleeps and never retries."""
 
 import asyncio
+import inspect
 import logging
 import os
 import time
@@ -32,6 +33,7 @@ from tenure.errors import (
 )
 from tenure.execution.capture import Capture
 from tenure.execution.deadline import AlarmDeadline, Deadline
+from tenure.execution.hooks import Hook, after_run, at_least, hook_of, last_words
 from tenure.execution.outcome import Kind, Outcome, normalise
 from tenure.wire.envelope import Envelope
 
@@ -111,25 +113,41 @@ class Performer:
         instance = None
         try:
             instance = attempt.handler.make()
-            call_hook(instance, "before_run", subject)
+            self._call_hook(hook_of(instance, "before_run"), at_least(subject.time_left), subject.link, subject)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             outcome = failed(error, started, begun, attempt, self._clock.now(), cancelled=subject.cancelled)
         else:
             outcome = self._run(attempt, subject, value, started, begun, instance)
-        call_after_run(instance, subject, outcome)
+        with after_run(subject):
+            self._call_hook(hook_of(instance, "after_run"), last_words(subject), LocalLink(), subject, outcome)
         return outcome
+
+    def _call_hook(self, hook: Hook | None, limit: float | None, link: Link, *arguments: Any) -> None:
+        """Under the deadline, plain or async."""
+        if hook is None:
+            return
+        try:
+            self.deadline.arm(limit, link)
+            result = hook(*arguments)
+            if inspect.iscoroutine(result):
+                self.deadline.disarm()
+                self._await(result, limit, link)
+        finally:
+            self.deadline.disarm()
+            only_in(self._pid)
 
     def _run(
         self, attempt: Attempt, subject: Context, value: Any, started: int, begun: float, *instance: Any
     ) -> Outcome:
+        limit = at_least(subject.time_left) if instance else attempt.timeout
         self._capture.begin()
         try:
             if attempt.handler.is_async:
-                result = self._await(attempt.handler.call(*instance, subject, value), attempt.timeout, subject.link)
+                result = self._await(attempt.handler.call(*instance, subject, value), limit, subject.link)
             else:
-                self.deadline.arm(attempt.timeout, subject.link)
+                self.deadline.arm(limit, subject.link)
                 result = attempt.handler.call(*instance, subject, value)
             self.deadline.disarm()
             only_in(self._pid)
@@ -209,23 +227,6 @@ def only_in(pid: int) -> None:
     """A copy of this process that a handler made by fork ends here: it is not a second worker."""
     if os.getpid() != pid:
         os._exit(0)
-
-
-def call_hook(instance: Any, name: str, *arguments: Any) -> None:
-    """Call an optional method of a handler."""
-    hook = getattr(instance, name, None)
-    if hook is not None:
-        hook(*arguments)
-
-
-def call_after_run(instance: Any, subject: Context, outcome: Outcome) -> None:
-    """The last word of a handler's class; whatever happens in it, the outcome stands."""
-    try:
-        call_hook(instance, "after_run", subject, outcome)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        logger.exception("after_run of handler %r failed; the outcome stands", subject.handler)
 
 
 def failed(error: BaseException, started: int, begun: float, attempt: Attempt, now: int, *, cancelled: bool) -> Outcome:

@@ -352,6 +352,32 @@ def test_a_failing_after_run_changes_nothing(perform, hooked, caplog):
     assert "after_run of handler 'job' failed; the outcome stands" in caplog.text
 
 
+class AsyncHooked(Hooked):
+    async def before_run(self, context):
+        await asyncio.sleep(0)
+        Hooked.before_run(self, context)
+
+    async def after_run(self, context, outcome):
+        await asyncio.sleep(0)
+        Hooked.after_run(self, context, outcome)
+
+
+@pytest.mark.parametrize(
+    ("fails_in", "calls", "kind"),
+    [
+        (None, ["before_run", "handle", "after_run succeeded"], "succeeded"),
+        ("before_run", ["before_run", "after_run failed"], "failed"),
+        ("handle", ["before_run", "handle", "after_run failed"], "failed"),
+        ("after_run", ["before_run", "handle", "after_run succeeded"], "succeeded"),
+    ],
+)
+def test_async_hooks_of_a_plain_handler_are_awaited(perform, hooked, fails_in, calls, kind):
+    hooked()
+    outcome = perform(type("Failing", (AsyncHooked,), {"fails_in": fails_in}))
+
+    assert (outcome.kind, Hooked.calls) == (kind, calls)
+
+
 def test_every_attempt_gets_a_fresh_instance(clock, attempt_at):
     class Counting:
         count = 0

@@ -1,6 +1,7 @@
 """The `event_loop` child: hundreds of coroutines on one loop; sync handlers run on threads beside it."""
 
 import asyncio
+import inspect
 import os
 import time
 from collections import deque
@@ -16,8 +17,6 @@ from tenure.definition.link import Link
 from tenure.execution.attempt import (
     Attempt,
     Performer,
-    call_after_run,
-    call_hook,
     failed,
     only_in,
     outcome_of,
@@ -31,6 +30,7 @@ from tenure.execution.children.marked_link import MarkedLink
 from tenure.execution.children.marks import Marks
 from tenure.execution.children.pulse import LoopWatch, Pulse
 from tenure.execution.deadline import ThreadDeadline, Watchdog
+from tenure.execution.hooks import Hook, after_run, at_least, hook_of, last_words
 from tenure.execution.outcome import Outcome, normalise
 
 
@@ -149,9 +149,10 @@ class LoopPerformer:
         try:
             if attempt.handler.make is not None:
                 instance = (attempt.handler.make(),)
-                call_hook(instance[0], "before_run", subject)
+                await within(_awaited(hook_of(instance[0], "before_run"), subject), at_least(subject.time_left))
             self._capture.begin()
-            result = await within(attempt.handler.call(*instance, subject, value), attempt.timeout)
+            limit = at_least(subject.time_left) if instance else attempt.timeout
+            result = await within(attempt.handler.call(*instance, subject, value), limit)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -161,7 +162,8 @@ class LoopPerformer:
             only_in(self._pid)
             outcome = outcome_of("succeeded", started, begun, output=normalise(result, self._capture.take()))
         if instance:
-            call_after_run(instance[0], subject, outcome)
+            with after_run(subject):
+                await within(_awaited(hook_of(instance[0], "after_run"), subject, outcome), last_words(subject))
         return outcome
 
     async def _on_thread(self, attempt: Attempt, link: Link) -> Outcome:
@@ -176,6 +178,12 @@ class LoopPerformer:
             return await loop.run_in_executor(self._threads, _perform_here, performer, attempt, link)
         finally:
             self.on_threads.discard(attempt.ticket)
+
+
+async def _awaited(hook: Hook | None, *arguments: Any) -> None:
+    """Call a hook, plain or async."""
+    if hook is not None and inspect.iscoroutine(result := hook(*arguments)):
+        await result
 
 
 def _perform_here(performer: Performer, attempt: Attempt, link: Link) -> Outcome:
