@@ -9,6 +9,7 @@ from tenure import Backoff, Context, Job, Lane, Tenure, register_backend
 from tenure.backends import opening
 from tenure.backends.memory import MemoryBackend
 from tenure.errors import (
+    BackendError,
     ForbiddenHandler,
     InvalidHandler,
     InvalidJob,
@@ -19,7 +20,7 @@ from tenure.errors import (
     UnknownBackend,
     UnknownHandler,
 )
-from tenure.events import Enqueued
+from tenure.events import CancelRequested, Enqueued
 from tenure.testing import FakeClock
 from tenure.wire.signing import new_key
 
@@ -269,6 +270,25 @@ def test_enqueue_many_gives_the_ids_in_order(app, send):
 
     assert ids == sorted(set(ids))
     assert app.backend.counts()["emails"]["ready"] == 2_500
+
+
+def test_cancelling_tells_what_became_of_a_job_and_listeners_too(app, send):
+    heard = []
+    app.listen(lambda event: heard.append(event) if isinstance(event, CancelRequested) else None)
+    waiting, running = send.enqueue(1), send.using(priority=9).enqueue(2)
+    app.backend.lease(["emails"], limit=1, seconds=15)
+
+    fates = app.cancel_many([waiting, running, "nobody"])
+
+    assert fates == {waiting: "cancelled", running: "asked", "nobody": "unknown"}
+    assert heard == [CancelRequested(ended=(waiting,), asked=(running,))]
+    assert app.cancel(waiting) == "too_late"
+    assert len(heard) == 1
+
+
+def test_what_cannot_be_cancelled_is_refused_with_the_backend(app, send):
+    with pytest.raises(BackendError, match="the backend 'sync://' cannot cancel jobs"):
+        app.cancel("nobody", backend="sync://")
 
 
 def test_enqueue_many_of_nothing_is_nothing(app):

@@ -59,6 +59,7 @@ class AlarmDeadline:
         self._running = False
         self._armed = False
         self._rang = False
+        self._ringing = False
         self._link: Link = _NOBODY
         self._expires = 0.0
         self._thread = 0
@@ -104,6 +105,7 @@ class AlarmDeadline:
     def look(self) -> None:
         """From any thread: ring, and what runs in the main one hears it."""
         if self.enforced:
+            self._ringing = True
             signal.pthread_kill(self._thread, signal.SIGALRM)
 
     def stop_now(self) -> None:
@@ -111,12 +113,13 @@ class AlarmDeadline:
         self._interrupt(StopNow("the worker was told to stop at once"))
 
     def _fire(self, signum: int, frame: FrameType | None) -> None:
+        ours, self._ringing = self._ringing, False
         self._rang = not self._running  # what is about to run looks by itself
         self._heed()
         if self._armed:
             if time.monotonic() >= self._expires:  # else it was rung for a job that has ended
                 self._interrupt(DeadlineExceeded("the attempt ran past its timeout"))
-        elif callable(self._previous):
+        elif callable(self._previous) and not ours:
             self._previous(signum, frame)  # somebody else's alarm
 
     def _heed(self) -> None:

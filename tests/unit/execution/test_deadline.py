@@ -8,7 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from tenure.errors import DeadlineExceeded, StopNow
+from tenure.definition.link import LocalLink
+from tenure.errors import Cancelled, DeadlineExceeded, StopNow
 from tenure.execution.deadline import AlarmDeadline, ThreadDeadline, Watchdog
 
 
@@ -227,3 +228,71 @@ def test_in_a_thread_an_interrupt_that_comes_at_the_end_does_not_hit_the_next_jo
             return "done"
 
     assert in_a_thread(work) == "done"
+
+
+def ring_soon(deadline, link):
+    """From another thread, as a worker does: cancel, then have the deadline look."""
+
+    def ring():
+        link.cancelled = True
+        deadline.look()
+
+    threading.Timer(0.02, ring).start()
+
+
+def test_a_cancelled_job_is_interrupted_in_the_main_thread(deadline):
+    link = LocalLink()
+    deadline.arm(None, link)
+    ring_soon(deadline, link)
+
+    with pytest.raises(Cancelled):
+        threading.Event().wait(5)
+
+
+def test_a_ring_for_a_job_that_has_ended_leaves_the_next_one_alone(deadline):
+    deadline.arm(5, LocalLink())
+    deadline.look()
+    deadline.disarm()
+
+
+def test_a_ring_that_comes_before_the_handler_is_called_is_not_lost(deadline):
+    link = LocalLink()
+    link.cancelled = True
+    deadline.look()
+
+    with pytest.raises(Cancelled):
+        deadline.arm(None, link)
+
+
+def test_a_ring_while_nothing_runs_does_no_harm(deadline):
+    deadline.look()
+    deadline.arm(None, LocalLink())
+    spin(0.01)
+
+
+def test_a_cancelled_job_is_interrupted_in_a_thread_and_again_a_second_later(in_a_thread):
+    link = LocalLink()
+    link.cancelled = True
+    deadline = ThreadDeadline(Watchdog())
+
+    def work():
+        with deadline.installed():
+            deadline.arm(None, link)
+            with suppress(Cancelled):
+                spin(5)
+            try:
+                spin(5)
+            finally:
+                deadline.disarm()
+
+    with pytest.raises(Cancelled):
+        in_a_thread(work)
+
+
+def test_a_ring_of_ours_is_no_alarm_of_somebody_else(alarms):
+    deadline = AlarmDeadline()
+    with deadline.installed():
+        deadline.look()
+        spin(0.01)
+
+    assert alarms == []

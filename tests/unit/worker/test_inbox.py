@@ -150,8 +150,8 @@ def test_attempts_whose_lease_was_lost_are_forgotten(inbox, attempt_of, opened):
     opened.update({id(mine.ticket): mine, id(lost.ticket): lost})
     inbox.fill(leases([mine, lost]))
 
-    inbox.discard([lost.ticket])
-
+    assert inbox.discard([lost.ticket]) == [lost.ticket]
+    assert inbox.discard([lost.ticket]) == []
     assert inbox.take_up_to(5) == [mine]
 
 
