@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import assert_type
 
-from tenure import Backoff, Context, Job, JobBuilder, JobFunction, Tenure, current_context
+from tenure import Backoff, Context, Job, JobBuilder, JobFunction, ScheduleBuilder, Tenure, current_context
 
 app = Tenure("memory://", max_retries=3)
 
@@ -65,6 +65,9 @@ assert_type(app.enqueue_many(send.build(user_id=number) for number in range(3)),
 assert_type(app.enqueue(send.build(7).replace(priority="low", delay=5, meta={"tenant": "a"})), str)
 assert_type(app.define("report", {"month": 6}).named("monthly").queue("reports").max_retries(3), JobBuilder)
 assert_type(app.define("report", {"month": 6}).daily_at("02:00").dispatch(), str)
+assert_type(app.schedule(send.build(7)).daily_at("02:00", timezone="Europe/Madrid").queue("emails"), ScheduleBuilder)
+assert_type(app.schedule("report", {"month": 6}).monthly().misfire("all", most=5).overlap("skip"), ScheduleBuilder)
+assert_type(app.schedules.get("report").occurrence(0), Job)
 assert_type(current_context().time_left, float | None)
 
 app.register("report", Report, queue="reports", priority="low")

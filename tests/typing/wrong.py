@@ -60,6 +60,9 @@ Job(handler="send", priority="high")  # error
 app.define("send").options(retries=3)  # error
 app.define("send").priority("urgent")  # error
 app.define("send").scheduled_at("tomorrow")  # error
+app.schedule(send).daily()  # error
+app.schedule("send").misfire("some")  # error
+app.schedule("send").overlap("never")  # error
 app.register("report", "Report")  # error
 app.job(retries=3)  # error
 length: int = send.enqueue(7)  # error

@@ -6,7 +6,6 @@ import os
 import pkgutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
@@ -16,6 +15,7 @@ import msgspec
 from tenure import settings as setting
 from tenure.app.lanes import find_lanes, queues_of
 from tenure.app.scheduling import schedules_of
+from tenure.app.sealer import Channel, Sealer
 from tenure.app.workshop import Workshop
 from tenure.backends.contract import Backend, Embedded, Fate, InProcess, Keyed, Lease, Message, Steerable, Verdict
 from tenure.backends.opening import open_backend, without_secrets
@@ -28,18 +28,17 @@ from tenure.definition.builder import JobBuilder
 from tenure.definition.context import Context
 from tenure.definition.function import JobFunction
 from tenure.definition.handler import HandlerOptions, from_class, from_function
-from tenure.definition.identity import new_id
 from tenure.definition.job import Job
 from tenure.definition.middleware import Middleware
 from tenure.definition.queues import QueueClass, Queues
 from tenure.definition.registry import Registry
 from tenure.definition.retry import Backoff, RetryPolicy
-from tenure.errors import BackendError, InvalidJob, PartialPut, SettingsError, TenureError
+from tenure.errors import BackendError, PartialPut, SettingsError, TenureError
 from tenure.events import CancelRequested, Enqueued, Listener, Listeners
 from tenure.execution.attempt import Attempt, Performer
 from tenure.metrics.memory import MemoryCollector, WorkerCounters
 from tenure.permissions import Argument
-from tenure.wire.envelope import Wire, due_at
+from tenure.wire.envelope import Wire
 from tenure.wire.keyfile import load_or_create
 from tenure.wire.signing import Key, Ring, new_key, parse_key
 from tenure.worker.lane import Lane, RunnerKind
@@ -56,14 +55,6 @@ M = TypeVar("M", bound=Middleware)
 T = TypeVar("T")
 _DEVELOPMENT_SECRET = b"a secret that is none: for development"
 CHUNK = 1000  # messages per put: larger transactions gained nothing and hold the write lock longer
-
-
-@dataclass(frozen=True, slots=True)
-class Channel:
-    """A backend and the wire that seals and opens its messages."""
-
-    backend: Backend
-    wire: Wire
 
 
 class Tenure:
@@ -85,6 +76,7 @@ class Tenure:
         self._builtins = Builtins(self.settings.command, self.settings.shell, self.settings.event, self.settings.http)
         self.registry = Registry(self.settings.allow, self._builtins.handlers(self.settings.max_retries))
         self.queues = Queues()
+        self._sealer = Sealer(self.registry, self.queues, self.clock)
         self.schedules = schedules_of(self)
         self.retry = retry or _backoff(self.settings.backoff)
         self._channels: dict[str, Channel] = {}
@@ -127,7 +119,7 @@ class Tenure:
     def enqueue(self, job: Job, backend: str | None = None) -> str:
         """Put one job on its queue, here or on another backend (a name from the settings, or a URL)."""
         channel = self.channel(backend)
-        message = self._message(job, channel)
+        message = self._sealer.message(job, channel)
         channel.backend.put([message])
         if self.listeners:
             self.listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
@@ -139,7 +131,7 @@ class Tenure:
         ids: list[str] = []
         try:
             for chunk in _chunks(jobs, CHUNK):
-                messages = [self._message(job, channel) for job in chunk]
+                messages = [self._sealer.message(job, channel) for job in chunk]
                 channel.backend.put(messages)
                 ids += [message.id for message in messages]
                 self._tell(messages)
@@ -310,28 +302,6 @@ class Tenure:
         attempt: Attempt = attempts[0]
         with Performer(self.clock) as performer:
             return pipeline.conclude(attempt, performer.perform(attempt))
-
-    def _message(self, job: Job, channel: Channel) -> Message:
-        if (queue := self.queues.resolve(job.queue)) != job.queue:
-            job = job.replace(queue=queue)
-        handler = self.registry.resolve(job.handler, job.queue)
-        if handler.in_process and not isinstance(channel.backend, InProcess):
-            raise InvalidJob(
-                f"a {job.handler!r} job cannot leave this process, and this backend takes it elsewhere; "
-                "make the callable a function with @app.job, or enqueue it on memory:// or sync://"
-            )
-        identifier = job.id or new_id()
-        now = self.clock.now()
-        return Message(
-            id=identifier,
-            queue=job.queue,
-            body=channel.wire.seal(job, handler.shape.pack(job.payload), identifier, now, handler.version),
-            handler=job.handler,
-            name=job.name,
-            priority=job.priority,
-            delay=job.delay,
-            due=due_at(job, now) if job.at is not None else 0,
-        )
 
     def _tell_cancelled(self, fates: dict[str, Fate]) -> None:
         ended = tuple(id for id, fate in fates.items() if fate == "cancelled")

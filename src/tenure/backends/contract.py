@@ -57,13 +57,17 @@ class Lease(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Ack(Struct, frozen=True, kw_only=True):
-    """The job is over; what is kept is a history row without the body."""
+    """The job is over; what is kept is a history row without the body.
+
+    `follow` are messages that whoever settles has put before: backends need not look at them.
+    """
 
     lease: Lease
     state: Terminal = "done"
     seconds: float = 0.0
     output: str | None = None
     reason: str | None = None
+    follow: tuple[Message, ...] = ()
 
 
 class Nack(Struct, frozen=True, kw_only=True):
@@ -86,6 +90,7 @@ class Abandon(Struct, frozen=True, kw_only=True):
     reason: str
     charge: Charge | None = None
     failure: Failure | None = None
+    follow: tuple[Message, ...] = ()
 
 
 Verdict = Ack | Nack | Abandon

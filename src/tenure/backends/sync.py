@@ -64,8 +64,10 @@ class SyncBackend:
         for fence in itertools.count(1):
             verdict = self._run(self._lease(message, attempts, fence))
             if isinstance(verdict, Ack):
+                self.put(verdict.follow)
                 return message.id
             if isinstance(verdict, Abandon) or fence == _MOST_RUNS:
+                self.put(verdict.follow if isinstance(verdict, Abandon) else ())
                 raise JobFailed(_story(message, verdict))
             attempts += verdict.charge == "attempt"
         raise AssertionError  # itertools.count has no end

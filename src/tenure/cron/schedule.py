@@ -9,7 +9,7 @@ from tenure.cron.misfire import Misfire
 from tenure.cron.occurrence import jitter_share, job_id, tick_key
 from tenure.cron.overlap import Overlap
 from tenure.cron.ticks import Daylight, Ticks
-from tenure.definition.expression import Expression
+from tenure.definition.expression import read
 from tenure.definition.job import Job
 from tenure.definition.zones import find_zone
 
@@ -43,7 +43,7 @@ class Schedule:
 
     @cached_property
     def ticks(self) -> Ticks:
-        return Ticks(Expression(self.expression), find_zone(self.timezone), self.daylight)
+        return Ticks(read(self.expression), find_zone(self.timezone), self.daylight)
 
     def after(self, moment: int) -> int | None:
         """The first tick later than this moment; None when there is none to come."""

@@ -6,7 +6,7 @@ from typing import Any, Self, Unpack
 
 from tenure.definition import frequency
 from tenure.definition.duration import Duration
-from tenure.definition.expression import Expression
+from tenure.definition.expression import read
 from tenure.definition.frequency import Frequency
 from tenure.definition.job import Job
 from tenure.definition.options import JobOptions, PriorityName
@@ -71,6 +71,22 @@ class JobBuilder:
 
     def meta(self, **meta: Any) -> Self:
         return self.options(meta={**self._job.meta, **meta})
+
+    def then(self, *jobs: "Job | JobBuilder") -> Self:
+        """Enqueue these once the job has succeeded."""
+        return self._followed_by("then", jobs)
+
+    def on_failure(self, *jobs: "Job | JobBuilder") -> Self:
+        """Enqueue these once the job is dead."""
+        return self._followed_by("on_failure", jobs)
+
+    def finally_(self, *jobs: "Job | JobBuilder") -> Self:
+        """Enqueue these once the job has ended, however it did."""
+        return self._followed_by("finally_", jobs)
+
+    def chain(self, *jobs: "Job | JobBuilder") -> Self:
+        """Enqueue these one after the other, each when the one before has succeeded."""
+        return self._followed_by("chain", jobs)
 
     def environments(self, *names: str | Iterable[str]) -> Self:
         return self.options(environments=_flat(names))
@@ -184,6 +200,11 @@ class JobBuilder:
     def between_minutes(self, first: int, last: int) -> Self:
         return self._set(minute=frequency.span(first, last, 59, "minute"))
 
+    def _followed_by(self, kind: str, jobs: "tuple[Job | JobBuilder, ...]") -> Self:
+        built = [each.build() if isinstance(each, JobBuilder) else each for each in jobs]
+        self._job = self._job.replace(**{kind: (*getattr(self._job, kind), *built)})  # type: ignore[arg-type]
+        return self
+
     def _at(self, time: TimeOfDay, timezone: str | None, **fields: str) -> Self:
         return self._often(self._frequency.at(time).set(**fields), timezone)
 
@@ -191,7 +212,7 @@ class JobBuilder:
         return self._often(self._frequency.set(**fields))
 
     def _often(self, often: Frequency, timezone: str | None = None) -> Self:
-        Expression(str(often))  # words that are right one by one may never come together: 31 and February
+        read(str(often))  # words that are right one by one may never come together: 31 and February
         if timezone is not None:
             self.timezone(timezone)
         self._frequency = often

@@ -7,6 +7,7 @@ import calendar
 import re
 from copy import copy
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 from typing import cast
 
 from cronsim import CronSim, CronSimError
@@ -61,6 +62,12 @@ class Expression:
         """The last label before this one; None when there is none within fifty years."""
         minute = label.replace(second=0, microsecond=0)
         return self._search.seek(minute if minute == label else minute + _MINUTE, -1)
+
+
+@lru_cache(maxsize=4096)
+def read(text: str) -> Expression:
+    """The expression of this text; remembered, as reading takes 30 µs or more and many schedules share one."""
+    return Expression(text)
 
 
 def split(text: str) -> tuple[str, ...]:

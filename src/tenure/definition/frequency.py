@@ -6,7 +6,7 @@ from datetime import datetime, time
 
 from msgspec import Struct, structs
 
-from tenure.definition.expression import Expression, split
+from tenure.definition.expression import read, split
 from tenure.errors import InvalidSchedule
 
 _TIME = re.compile(r"\s*(\d{1,2})(?::(\d{2}))?\s*(am|pm)?\s*", re.IGNORECASE)
@@ -35,7 +35,7 @@ class Frequency(Struct, frozen=True):
 
 def parse(expression: str) -> Frequency:
     """A five-field expression or nickname; the message names the field at fault."""
-    Expression(expression)
+    read(expression)
     return Frequency(*split(expression))
 
 

@@ -6,7 +6,7 @@ from typing import Any, Unpack
 from msgspec import Struct, structs
 
 from tenure.definition.duration import is_length, to_moment
-from tenure.definition.options import JobFields, check_key, check_queue, normalise
+from tenure.definition.options import FOLLOWERS, JobFields, check_key, check_queue, normalise
 from tenure.definition.retry import Backoff
 from tenure.errors import InvalidJob
 
@@ -28,6 +28,7 @@ class Job(Struct, frozen=True, kw_only=True):
     """Immutable; `job.replace(priority=8)` gives a changed copy.
 
     `at` and `delay` say the earliest start, `expires_at` the latest.
+    `then`, `on_failure` and `finally_` are enqueued when it ends so, `chain` one after the other while they succeed.
     `cron`, `timezone`, `enabled`, `environments` and `depends_on` matter to schedules only and do not travel.
     A job enqueued twice is two jobs, unless it was given an `id`.
     """
@@ -47,6 +48,10 @@ class Job(Struct, frozen=True, kw_only=True):
     backoff: Backoff | None = None
     max_crashes: int = DEFAULT_MAX_CRASHES
     meta: dict[str, Any] = {}
+    then: tuple["Job", ...] = ()
+    on_failure: tuple["Job", ...] = ()
+    finally_: tuple["Job", ...] = ()
+    chain: tuple["Job", ...] = ()
     id: str | None = None
     cron: str | None = None
     timezone: str | None = None
@@ -65,6 +70,14 @@ class Job(Struct, frozen=True, kw_only=True):
         for name in ("name", "idempotency_key", "id"):
             if len(getattr(self, name) or "") > MAX_TEXT:
                 raise InvalidJob(f"{name} has {len(getattr(self, name))} characters, more than {MAX_TEXT}")
+        for name in FOLLOWERS if self.has_followers else ():
+            for follower in getattr(self, name):
+                if not isinstance(follower, Job):
+                    raise InvalidJob(f"{name} takes jobs, as build() makes them, got {follower!r}")
+
+    @property
+    def has_followers(self) -> bool:
+        return bool(self.then or self.on_failure or self.finally_ or self.chain)
 
     def _check_numbers(self) -> None:
         if type(self.priority) is not int or not 0 <= self.priority <= 9:

@@ -1,16 +1,22 @@
 """The options a job may be given, typed once for the decorator, `using`, `replace` and the builder."""
 
 import re
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from tenure.definition.duration import Duration, to_moment, to_seconds
 from tenure.definition.retry import Backoff, Strategy
 from tenure.errors import InvalidJob
 
+if TYPE_CHECKING:
+    from tenure.definition.job import Job
+
 PriorityName = Literal["low", "normal", "medium", "high"]
 PRIORITIES: dict[str, int] = {"low": 2, "normal": 5, "medium": 5, "high": 8}
+
+FOLLOWERS = ("then", "on_failure", "finally_", "chain")
 
 _QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}")
@@ -32,6 +38,10 @@ class JobOptions(TypedDict, total=False):
     backoff: Backoff | Strategy | None
     max_crashes: int
     meta: dict[str, Any]
+    then: "Job | Sequence[Job]"
+    on_failure: "Job | Sequence[Job]"
+    finally_: "Job | Sequence[Job]"
+    chain: "Sequence[Job]"
     environments: tuple[str, ...]
     depends_on: tuple[str, ...]
     enabled: bool
@@ -52,28 +62,40 @@ def normalise(options: dict[str, Any]) -> dict[str, Any]:
     unknown = options.keys() - JobFields.__annotations__.keys() - JobOptions.__annotations__.keys()
     if unknown:
         raise InvalidJob(f"unknown job option {min(unknown)!r}; known ones: {', '.join(JobOptions.__annotations__)}")
-    values = dict(options)
-    if isinstance(values.get("priority"), str):
-        values["priority"] = _priority(values["priority"])
-    for length in ("timeout", "delay"):
-        if values.get(length) is not None:
-            values[length] = to_seconds(values[length], length)
-    for moment in ("at", "expires_at"):
-        if values.get(moment) is not None:
-            values[moment] = to_moment(values[moment], moment)
-    if isinstance(values.get("backoff"), str):
-        values["backoff"] = Backoff(strategy=values["backoff"])
-    for names in ("environments", "depends_on"):
-        if names in values:
-            values[names] = (values[names],) if isinstance(values[names], str) else tuple(values[names])
-    return values
+    return {name: _read(name, value) for name, value in options.items()}
 
 
-def _priority(name: str) -> int:
+def _read(name: str, value: Any) -> Any:
+    reader = _READERS.get(name)
+    return value if reader is None or value is None else reader(value)
+
+
+def _priority(name: int | str) -> int:
+    if not isinstance(name, str):
+        return name
     try:
         return PRIORITIES[name.lower()]
     except KeyError:
         raise InvalidJob(f"priority {name!r} is unknown; use 0 … 9 or one of {', '.join(PRIORITIES)}") from None
+
+
+def _backoff(backoff: Backoff | Strategy) -> Backoff:
+    return Backoff(strategy=backoff) if isinstance(backoff, str) else backoff
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (list, tuple, set, frozenset)) else (value,)
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "priority": _priority,
+    "timeout": lambda length: to_seconds(length, "timeout"),
+    "delay": lambda length: to_seconds(length, "delay"),
+    "at": lambda moment: to_moment(moment, "at"),
+    "expires_at": lambda moment: to_moment(moment, "expires_at"),
+    "backoff": _backoff,
+    **dict.fromkeys((*FOLLOWERS, "environments", "depends_on"), _listed),
+}
 
 
 def check_queue(queue: str) -> str:

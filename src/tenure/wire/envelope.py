@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
 from tenure.clock import to_datetime, to_microseconds
 from tenure.definition.fidelity import find_fault
@@ -43,10 +43,27 @@ class Envelope(Struct, frozen=True, rename="camel"):
     created_at: datetime | UnsetType = UNSET
     expires_at: datetime | UnsetType = UNSET
     version: int | UnsetType = UNSET
+    callbacks: "Callbacks | UnsetType" = UNSET
 
     @property
     def payload_version(self) -> int:
         return 1 if self.version is UNSET else self.version
+
+
+class Follower(Struct, frozen=True, omit_defaults=True):
+    """A job to enqueue once another has ended, `delay` seconds later; the seal of that one covers it."""
+
+    message: Envelope
+    delay: float = 0.0
+
+
+class Callbacks(Struct, frozen=True, omit_defaults=True, rename={"on_failure": "onFailure", "finally_": "finally"}):
+    """What follows a job: on success, on death, on any end; `chain` is one after the other, while they succeed."""
+
+    then: tuple[Follower, ...] = ()
+    on_failure: tuple[Follower, ...] = ()
+    finally_: tuple[Follower, ...] = ()
+    chain: tuple[Follower, ...] = ()
 
 
 _encoder = msgspec.json.Encoder()
@@ -63,25 +80,72 @@ class Wire:
 
     def seal(self, job: Job, payload: bytes, identifier: str, now: int, version: int = 1) -> bytes:
         """The bytes of a message; they never change again, whatever happens to the job."""
+        return self.seal_envelope(self.envelope(job, payload, identifier, now, version))
+
+    def envelope(
+        self, job: Job, payload: bytes, identifier: str, now: int, version: int = 1, callbacks: Callbacks | None = None
+    ) -> Envelope:
+        """What would be sealed for this job."""
         if job.meta and (fault := find_fault(job.meta, "meta")):
             raise InvalidJob(f"{fault[0]} of job {job.handler!r} is {fault[1]!r:.80}; {fault[2]}")
         self.ring.authorise(self.ring.kid, job.queue, job.handler)
+        return Envelope(
+            1,
+            self.ring.kid,
+            job.handler,
+            Raw(payload),
+            job.queue,
+            job.priority,
+            job.max_retries,
+            0,
+            job.name,
+            identifier,
+            job.idempotency_key,
+            to_datetime(due) if (due := due_at(job, now)) else None,
+            job.timeout or UNSET,
+            job.single_instance or UNSET,
+            UNSET if job.max_crashes == DEFAULT_MAX_CRASHES else job.max_crashes,
+            job.backoff or UNSET,
+            job.meta or UNSET,
+            self._audience,
+            to_datetime(now),
+            job.expires_at or UNSET,
+            UNSET if version == 1 else version,
+            callbacks or UNSET,
+        )
+
+    def seal_follower(self, follower: Follower, identifier: str, now: int, meta: dict[str, Any]) -> bytes:
+        """The bytes of a message for a job that follows another, under our own key, with these facts in its meta."""
+        given = follower.message
+        due = now + round(follower.delay * 1_000_000)
+        return self.seal_envelope(
+            structs.replace(
+                given,
+                kid=self.ring.kid,
+                identifier=identifier,
+                schedule=to_datetime(due) if follower.delay else given.schedule,
+                meta={**({} if given.meta is UNSET else given.meta), **meta},
+                created_at=to_datetime(now),
+            )
+        )
+
+    def seal_envelope(self, envelope: Envelope) -> bytes:
+        """The bytes of a message that holds this envelope."""
         try:
-            envelope = _envelope(job, payload, self.ring.kid, identifier, now, version, self._audience)
             unsealed = _encoder.encode(envelope)
         except UnicodeEncodeError as error:
-            raise InvalidJob(f"job {job.handler!r} has text that UTF-8 cannot carry: {error}") from error
+            raise InvalidJob(f"job {envelope.job!r} has text that UTF-8 cannot carry: {error}") from error
         sealed = self.ring.seal(unsealed)
         if len(sealed) > self._max_bytes:
             raise InvalidPayload(
-                f"job {job.handler!r} makes a message of {len(sealed)} bytes, above the limit of {self._max_bytes}; "
+                f"job {envelope.job!r} makes a message of {len(sealed)} bytes, above the limit of {self._max_bytes}; "
                 "store the data elsewhere and send where it is"
             )
         try:
             check_depth(sealed)
             check_members(sealed)
         except Malformed as error:
-            raise InvalidPayload(f"job {job.handler!r} cannot be sent: {error}; make its payload smaller") from error
+            raise InvalidPayload(f"job {envelope.job!r} cannot be sent: {error}; make its payload smaller") from error
         return sealed
 
     def open(self, sealed: bytes, queue: str, identifier: str | None = None) -> Envelope:
@@ -105,7 +169,18 @@ class Wire:
         if envelope.audience != self._audience:
             raise WrongAudience(f"the message is for {_whom(envelope.audience)}, and we are {_whom(self._audience)}")
         self.ring.authorise(envelope.kid, queue, envelope.job)
+        if envelope.callbacks is not UNSET:
+            self._authorise_followers(envelope.kid, envelope.callbacks)
         return envelope
+
+    def _authorise_followers(self, kid: str, callbacks: Callbacks) -> None:
+        """Nobody reaches further through the jobs that follow: not who sealed the message, nor we, who seal them."""
+        for follower in (*callbacks.then, *callbacks.on_failure, *callbacks.finally_, *callbacks.chain):
+            message = follower.message
+            for signer in (kid, self.ring.kid):
+                self.ring.authorise(signer, message.queue, message.job)
+            if message.callbacks is not UNSET:
+                self._authorise_followers(kid, message.callbacks)
 
 
 def peek(sealed: bytes) -> Envelope:
@@ -121,34 +196,6 @@ def is_canonical(envelope: Envelope, sealed: bytes) -> bool:
 
 def _whom(audience: str | UnsetType) -> str:
     return "no audience in particular" if audience is UNSET else f"audience {audience!r:.80}"
-
-
-def _envelope(
-    job: Job, payload: bytes, kid: str, identifier: str, now: int, version: int, audience: str | UnsetType
-) -> Envelope:
-    return Envelope(
-        1,
-        kid,
-        job.handler,
-        Raw(payload),
-        job.queue,
-        job.priority,
-        job.max_retries,
-        0,
-        job.name,
-        identifier,
-        job.idempotency_key,
-        to_datetime(due) if (due := due_at(job, now)) else None,
-        job.timeout or UNSET,
-        job.single_instance or UNSET,
-        UNSET if job.max_crashes == DEFAULT_MAX_CRASHES else job.max_crashes,
-        job.backoff or UNSET,
-        job.meta or UNSET,
-        audience,
-        to_datetime(now),
-        job.expires_at or UNSET,
-        UNSET if version == 1 else version,
-    )
 
 
 def due_at(job: Job, now: int) -> int:

@@ -3,10 +3,10 @@
 import random
 from collections.abc import Sequence
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
-from tenure.backends.contract import Abandon, Lease, Nack, Verdict
-from tenure.clock import MICROSECOND, Clock
+from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Verdict
+from tenure.clock import MICROSECOND, Clock, to_microseconds
 from tenure.definition.failure import from_exception
 from tenure.definition.registry import Registry
 from tenure.definition.retry import RetryPolicy
@@ -20,7 +20,8 @@ from tenure.errors import (
 )
 from tenure.execution.attempt import Attempt, check_version
 from tenure.execution.outcome import Outcome
-from tenure.wire.envelope import Wire
+from tenure.wire.envelope import Envelope, Wire
+from tenure.wire.followers import followers
 from tenure.worker.verdict import decide, refuse
 
 _LOOK_AGAIN = 5.0
@@ -60,7 +61,7 @@ class Pipeline:
         return attempts, verdicts
 
     def conclude(self, attempt: Attempt, outcome: Outcome) -> Verdict:
-        return decide(attempt, outcome, self._retry)
+        return self._followed(decide(attempt, outcome, self._retry), attempt.envelope)
 
     def _admit(self, lease: Lease, now: int) -> Attempt | Verdict:
         try:
@@ -75,9 +76,31 @@ class Pipeline:
             return self._reject(lease, error.reason, error, now)
         verdict = refuse(lease, envelope, now)
         if verdict is not None:
-            return verdict
+            return self._followed(verdict, envelope)
         timeout = self._default_timeout if envelope.timeout is UNSET else envelope.timeout
         return Attempt(handler, envelope, lease.attempts + 1, lease.crashes, lease.fence, timeout, lease)
+
+    def _followed(self, verdict: Verdict, envelope: Envelope) -> Verdict:
+        """The verdict with the messages of the jobs that follow, if the job has ended and has any."""
+        if envelope.callbacks is UNSET or isinstance(verdict, Nack):
+            return verdict
+        ending = verdict.state if isinstance(verdict, Ack) else "dead"
+        now = self.clock.now()
+        parent = {"parent": {"id": envelope.identifier, "state": ending}}
+        follow = tuple(
+            Message(
+                id=id,
+                queue=each.message.queue,
+                body=self._wire.seal_follower(each, id, now, parent),
+                handler=each.message.job,
+                name=each.message.name,
+                priority=each.message.priority,
+                delay=each.delay,
+                due=to_microseconds(each.message.schedule) if each.message.schedule else 0,
+            )
+            for id, each in followers(envelope, ending)
+        )
+        return structs.replace(verdict, follow=follow)
 
     def _wait_for_deploy(self, lease: Lease, error: Exception, now: int) -> Verdict:
         """A handler or key we do not know may be on its way to us: later, at no cost, but not for ever."""

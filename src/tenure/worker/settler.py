@@ -8,11 +8,12 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from tenure.backends.contract import Abandon, Ack, Backend, Lease, Nack, Verdict
 from tenure.errors import BackendError
-from tenure.events import LeaseLost, Listeners, Settled, Settlement, Status
+from tenure.events import Enqueued, LeaseLost, Listeners, Settled, Settlement, Status
 from tenure.worker.holdings import Holdings
 from tenure.worker.pauses import Pauses
 from tenure.worker.verdict import settlement
@@ -20,6 +21,7 @@ from tenure.worker.verdict import settlement
 logger = logging.getLogger(__name__)
 
 V = TypeVar("V", Ack, Nack, Abandon)
+E = TypeVar("E", Ack, Abandon)
 FULL = 500  # larger batches gained nothing (docs/adr/0003)
 LINGER = 0.01
 _LAST_TRIES = 5
@@ -70,9 +72,9 @@ class Settler:
 
     def _flush(self, verdicts: Sequence[Verdict]) -> None:
         lost: list[Lease] = []
-        lost += self._apply(self._backend.ack, [v for v in verdicts if isinstance(v, Ack)])
+        lost += self._apply(partial(self._end, self._backend.ack), [v for v in verdicts if isinstance(v, Ack)])
         lost += self._apply(self._backend.nack, [v for v in verdicts if isinstance(v, Nack)])
-        lost += self._apply(self._backend.abandon, [v for v in verdicts if isinstance(v, Abandon)])
+        lost += self._apply(partial(self._end, self._backend.abandon), [v for v in verdicts if isinstance(v, Abandon)])
         settlements = self._count(verdicts, lost)  # before it is dropped, or it would be nowhere for a moment
         self._holdings.drop([verdict.lease for verdict in verdicts])
         self._report(verdicts, settlements, lost)
@@ -93,6 +95,16 @@ class Settler:
                 logger.warning("settling %d jobs failed: %s", len(verdicts), error)
                 time.sleep(pauses.longer())
         return []
+
+    def _end(self, verb: Callable[[Sequence[E]], list[Lease]], verdicts: Sequence[E]) -> list[Lease]:
+        """End jobs, once those that follow them are put: a crash in between puts the same ids again, and no more."""
+        follow = [message for verdict in verdicts for message in verdict.follow]
+        if follow:
+            new = set(self._backend.put(follow))
+            for message in follow:
+                if message.id in new:
+                    self._listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
+        return verb(verdicts)
 
     def _count(self, verdicts: Sequence[Verdict], lost: Sequence[Lease]) -> tuple[Settlement, ...]:
         refused = {(lease.id, lease.fence) for lease in lost}

@@ -66,6 +66,7 @@ def test_an_opened_message_holds_what_was_sealed(wire):
         "created_at": to_datetime(NOW),
         "expires_at": datetime(2030, 7, 1, tzinfo=UTC),
         "version": 2,
+        "callbacks": UNSET,
     }
 
 
@@ -73,7 +74,17 @@ def test_what_was_not_set_is_not_there(wire, sealed):
     envelope = wire.open(sealed, "slow")
 
     unset = [name for name, value in msgspec.structs.asdict(envelope).items() if value is UNSET]
-    absent = ["timeout", "single_instance", "max_crashes", "backoff", "meta", "audience", "expires_at", "version"]
+    absent = [
+        "timeout",
+        "single_instance",
+        "max_crashes",
+        "backoff",
+        "meta",
+        "audience",
+        "expires_at",
+        "version",
+        "callbacks",
+    ]
     assert unset == absent
 
 
