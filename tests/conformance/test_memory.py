@@ -4,11 +4,13 @@ import pytest
 
 from tenure.backends.memory import MemoryBackend
 from tenure.testing import FakeClock
-from tenure.testing.conformance import BackendConformance
+from tenure.testing.conformance import BackendConformance, StoreConformance
 
 
 class TestMemory(BackendConformance):
-    capabilities = frozenset({"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable"})
+    capabilities = frozenset(
+        {"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Parking", "Exclusive"}
+    )
     expected_skips = 6  # those with a second process
 
     @pytest.fixture
@@ -17,4 +19,16 @@ class TestMemory(BackendConformance):
 
     @pytest.fixture
     def backend(self, clock):
+        return MemoryBackend(clock)
+
+
+class TestMemoryStore(StoreConformance):
+    expected_skips = 1  # the race of processes
+
+    @pytest.fixture
+    def clock(self):
+        return FakeClock()
+
+    @pytest.fixture
+    def store(self, clock):
         return MemoryBackend(clock)

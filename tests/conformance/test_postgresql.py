@@ -4,11 +4,13 @@ import pytest
 
 from tenure.backends.opening import open_backend
 from tenure.testing import FakeClock
-from tenure.testing.conformance import BackendConformance
+from tenure.testing.conformance import BackendConformance, StoreConformance
 
 
 class TestPostgresql(BackendConformance):
-    capabilities = frozenset({"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Shared"})
+    capabilities = frozenset(
+        {"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Parking", "Exclusive", "Shared"}
+    )
     expected_skips = 0
 
     @pytest.fixture
@@ -26,3 +28,24 @@ class TestPostgresql(BackendConformance):
         backend = open_backend(url, clock)
         yield backend
         backend.close()
+
+
+class TestPostgresqlStore(StoreConformance):
+    capabilities = frozenset({"Shared"})
+    expected_skips = 0
+
+    @pytest.fixture
+    def clock(self):
+        return FakeClock()
+
+    @pytest.fixture
+    def url(self, postgres_place):
+        url, empty = postgres_place
+        empty()
+        return url
+
+    @pytest.fixture
+    def store(self, url, clock):
+        store = open_backend(url, clock)
+        yield store
+        store.close()

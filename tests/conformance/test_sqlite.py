@@ -4,11 +4,13 @@ import pytest
 
 from tenure.backends.opening import open_backend
 from tenure.testing import FakeClock
-from tenure.testing.conformance import BackendConformance
+from tenure.testing.conformance import BackendConformance, StoreConformance
 
 
 class TestSqlite(BackendConformance):
-    capabilities = frozenset({"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Shared"})
+    capabilities = frozenset(
+        {"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Parking", "Exclusive", "Shared"}
+    )
     expected_skips = 0
 
     @pytest.fixture
@@ -24,3 +26,22 @@ class TestSqlite(BackendConformance):
         backend = open_backend(url, clock)
         yield backend
         backend.close()
+
+
+class TestSqliteStore(StoreConformance):
+    capabilities = frozenset({"Shared"})
+    expected_skips = 0
+
+    @pytest.fixture
+    def clock(self):
+        return FakeClock()
+
+    @pytest.fixture
+    def url(self, tmp_path):
+        return f"sqlite:///{tmp_path}/jobs.db?synchronous=normal"
+
+    @pytest.fixture
+    def store(self, url, clock):
+        store = open_backend(url, clock)
+        yield store
+        store.close()

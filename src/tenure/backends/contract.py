@@ -13,6 +13,7 @@ from msgspec import Struct
 from tenure.definition.failure import Failure
 from tenure.definition.progress import Progress
 from tenure.errors import Cancelled
+from tenure.guards.store import Change
 from tenure.wire.signing import Ring
 
 Terminal = Literal["done", "cancelled", "expired"]
@@ -24,7 +25,10 @@ ON_REQUEST = Cancelled.reason  # the reason kept with a job that somebody cancel
 
 
 class Message(Struct, frozen=True, kw_only=True, gc=False):
-    """A sealed job on its way into a queue; `due` is UTC microseconds (0: at once), `delay` is seconds from now."""
+    """A sealed job on its way into a queue; `due` is UTC microseconds (0: at once), `delay` is seconds from now.
+
+    While a job that was put with the same `unique` waits or runs, a message is not stored.
+    """
 
     id: str
     queue: str
@@ -34,6 +38,7 @@ class Message(Struct, frozen=True, kw_only=True, gc=False):
     priority: int = 5
     delay: float = 0.0
     due: int = 0
+    unique: str | None = None
 
 
 class Lease(Struct, frozen=True, kw_only=True, gc=False):
@@ -60,6 +65,7 @@ class Ack(Struct, frozen=True, kw_only=True):
     """The job is over; what is kept is a history row without the body.
 
     `follow` are messages that whoever settles has put before: backends need not look at them.
+    `change`, here and below, is applied in the same step where the backend is a Store, if the lease is still held.
     """
 
     lease: Lease
@@ -68,6 +74,7 @@ class Ack(Struct, frozen=True, kw_only=True):
     output: str | None = None
     reason: str | None = None
     follow: tuple[Message, ...] = ()
+    change: Change | None = None
 
 
 class Nack(Struct, frozen=True, kw_only=True):
@@ -81,6 +88,7 @@ class Nack(Struct, frozen=True, kw_only=True):
     charge: Charge | None = None
     failure: Failure | None = None
     reason: str | None = None
+    change: Change | None = None
 
 
 class Abandon(Struct, frozen=True, kw_only=True):
@@ -91,9 +99,18 @@ class Abandon(Struct, frozen=True, kw_only=True):
     charge: Charge | None = None
     failure: Failure | None = None
     follow: tuple[Message, ...] = ()
+    change: Change | None = None
 
 
-Verdict = Ack | Nack | Abandon
+class Park(Struct, frozen=True, kw_only=True):
+    """The job waits in its place, at no cost, until the guard `key` changes or its time to try again has come."""
+
+    lease: Lease
+    key: str
+    reason: str
+
+
+Verdict = Ack | Nack | Abandon | Park
 
 
 class Reaped(Struct, frozen=True):
@@ -162,6 +179,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     body: bytes | None = None
     progress: Progress | None = None
     cancel_asked: bool = False
+    waits_for: str | None = None
 
 
 @runtime_checkable
@@ -219,6 +237,31 @@ class Steerable(Protocol):
 
     def note_progress(self, items: Sequence[tuple[Lease, Progress]]) -> None:
         """Keep how far these are; what is not held any more is left alone."""
+        ...
+
+
+@runtime_checkable
+class Parking(Protocol):
+    """Backends that are a Store too, and where jobs wait for its keys without being looked at."""
+
+    def park(self, verdicts: Sequence[Park]) -> list[Lease]:
+        """Let jobs wait for their keys; one whose key is free by now is ready again. Returns the lost leases."""
+        ...
+
+    def rouse(self, keys: Sequence[str] | None, limit: int) -> dict[str, float]:
+        """Wake the heads of these keys, or of up to `limit` of all, whose time to try again has come.
+
+        Returns the keys that may still have waiters, and in how many seconds to ask again.
+        """
+        ...
+
+
+@runtime_checkable
+class Exclusive(Protocol):
+    """Backends that keep jobs with the same `unique` apart."""
+
+    def holders(self, uniques: Sequence[str]) -> dict[str, str]:
+        """The ids of the jobs that wait or run with these."""
         ...
 
 

@@ -25,6 +25,7 @@ from tenure.backends.contract import (
     Lease,
     Message,
     Nack,
+    Park,
     Reaped,
     WorkerRecord,
 )
@@ -32,9 +33,10 @@ from tenure.backends.opening import options
 from tenure.clock import MICROSECOND, Clock, SystemClock
 from tenure.definition.failure import Failure
 from tenure.definition.progress import Progress
+from tenure.guards.memory import MemoryStore
 
 MAX_FAILURES = 25
-V = TypeVar("V", Ack, Nack, Abandon)
+V = TypeVar("V", Ack, Nack, Abandon, Park)
 
 
 class _Entry:
@@ -53,6 +55,7 @@ class _Entry:
         self.progress: Progress | None = None
         self.ended: Ack | Abandon | None = None
         self.reason: str | None = None
+        self.waits_for: str | None = None
         self.finished: int | None = None
         self.failures: list[Failure] = []
 
@@ -73,14 +76,20 @@ class MemoryBackend:
         self._asked: set[str] = set()
         self._workers: dict[str, tuple[int, WorkerRecord]] = {}
         self._sequence = 0
+        self._parked: dict[str, list[tuple[tuple[int, int], str]]] = defaultdict(list)
+        self._uniques: dict[str, str] = {}
+        self._store = store = MemoryStore(self._clock, self._changed, self._wake)
+        self.change, self.look, self.sweep, self.rouse = store.change, store.look, store.sweep, store.rouse
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         with self._changed:
             now = self._clock.now()
             fresh = []
             for message in messages:
-                if message.id in self._entries:
+                if message.id in self._entries or self._holder(message.unique):
                     continue
+                if message.unique is not None:
+                    self._uniques[message.unique] = message.id
                 self._sequence += 1
                 due = message.due or now + round(message.delay * MICROSECOND)
                 entry = self._entries[message.id] = _Entry(message, self._sequence, now, due)
@@ -109,6 +118,13 @@ class MemoryBackend:
 
     def abandon(self, verdicts: Sequence[Abandon]) -> list[Lease]:
         return self._settle(verdicts, self._end)
+
+    def park(self, verdicts: Sequence[Park]) -> list[Lease]:
+        return self._settle(verdicts, self._park)
+
+    def holders(self, uniques: Sequence[str]) -> dict[str, str]:
+        with self._changed:
+            return {unique: id for unique in uniques if (id := self._holder(unique))}
 
     def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
         with self._changed:
@@ -303,8 +319,10 @@ class MemoryBackend:
                 entry = self._held(verdict.lease)
                 if entry is None:
                     lost.append(verdict.lease)
-                else:
-                    apply(entry, verdict)
+                    continue
+                apply(entry, verdict)
+                if not isinstance(verdict, Park) and verdict.change is not None:
+                    self._store.change([verdict.change])
             self._changed.notify_all()
             return lost
 
@@ -320,14 +338,17 @@ class MemoryBackend:
         if entry.state == "leased":
             self._asked.add(entry.message.id)
             return "asked"
-        if entry.state not in ("ready", "delayed"):
+        if entry.state not in ("ready", "delayed", "parked"):
             return "too_late"
+        _remove(entry.message.id, self._parked[entry.waits_for or ""])
         _remove(entry.message.id, self._ready[entry.message.queue])
         _remove(entry.message.id, self._delayed[entry.message.queue])
         self._stop(entry)
         return "cancelled"
 
     def _stop(self, entry: _Entry) -> None:
+        self._uniques.pop(entry.message.unique or "", None)
+        entry.waits_for = None
         entry.state, entry.reason, entry.finished = "cancelled", ON_REQUEST, self._clock.now()
 
     def _unlease(self, entry: _Entry) -> bool:
@@ -346,12 +367,37 @@ class MemoryBackend:
         else:
             self._wait_until(entry, due, now)
 
+    def _park(self, entry: _Entry, verdict: Park) -> None:
+        if self._unlease(entry):
+            self._stop(entry)
+        elif self._store.wait_for(verdict.key):
+            entry.state, entry.waits_for, entry.reason = "parked", verdict.key, verdict.reason
+            heapq.heappush(self._parked[verdict.key], (entry.place, entry.message.id))
+        else:
+            self._wait_until(entry, 0, self._clock.now())
+
+    def _wake(self, key: str, count: int) -> int:
+        """Heads go back to their place; how many there were."""
+        heads = [heapq.heappop(self._parked[key]) for _ in range(min(count, len(self._parked[key])))]
+        for _, id in heads:
+            entry = self._entries[id]
+            entry.waits_for = entry.reason = None
+            self._wait_until(entry, 0, self._clock.now())
+        if heads:
+            self._changed.notify_all()
+        return len(heads)
+
+    def _holder(self, unique: str | None) -> str | None:
+        """The job that waits or runs with this."""
+        return self._uniques.get(unique or "")
+
     def _dead(self, ids: Iterable[str]) -> list[_Entry]:
         found = [self._entries[id] for id in dict.fromkeys(ids) if id in self._entries]
         return [entry for entry in found if entry.state == "dead"]
 
     def _end(self, entry: _Entry, verdict: Ack | Abandon) -> None:
         self._unlease(entry)
+        self._uniques.pop(entry.message.unique or "", None)
         entry.ended, entry.reason, entry.finished = verdict, verdict.reason, self._clock.now()
         if isinstance(verdict, Abandon):
             _charge(entry, verdict.charge, verdict.failure)
@@ -402,6 +448,7 @@ def _record(entry: _Entry, owner: str, cancel_asked: bool = False) -> JobRecord:
         body=entry.message.body if entry.state not in ("done", "cancelled", "expired") else None,
         progress=entry.progress,
         cancel_asked=cancel_asked,
+        waits_for=entry.waits_for,
     )
 
 

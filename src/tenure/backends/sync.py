@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 from urllib.parse import SplitResult
 
-from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Reaped, Verdict
+from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Park, Reaped, Verdict
 from tenure.backends.opening import options
 from tenure.clock import Clock
 from tenure.errors import JobFailed
@@ -66,7 +66,7 @@ class SyncBackend:
             if isinstance(verdict, Ack):
                 self.put(verdict.follow)
                 return message.id
-            if isinstance(verdict, Abandon) or fence == _MOST_RUNS:
+            if isinstance(verdict, (Abandon, Park)) or fence == _MOST_RUNS:
                 self.put(verdict.follow if isinstance(verdict, Abandon) else ())
                 raise JobFailed(_story(message, verdict))
             attempts += verdict.charge == "attempt"
@@ -88,7 +88,9 @@ class SyncBackend:
         )
 
 
-def _story(message: Message, verdict: Abandon | Nack) -> str:
+def _story(message: Message, verdict: Abandon | Nack | Park) -> str:
+    if isinstance(verdict, Park):
+        return f"job {message.id} ({message.handler!r}) may not run now: {verdict.reason}, {verdict.key!r}"
     cause = f": {verdict.failure.type}: {verdict.failure.message}" if verdict.failure else ""
     return f"job {message.id} ({message.handler!r}) did not succeed, reason {verdict.reason!r}{cause}"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tenure.backends.contract import Abandon, Ack, Fate, Lease, Message, Verdict
+from tenure.backends.contract import Abandon, Ack, Fate, Lease, Message, Nack
 from tenure.clock import MICROSECOND, Clock
 from tenure.definition.progress import Progress
 
@@ -64,7 +64,7 @@ class Model:
                 break
         return granted
 
-    def settle(self, verdicts: Iterable[Verdict], now: int) -> list[Lease]:
+    def settle(self, verdicts: Iterable[Ack | Nack | Abandon], now: int) -> list[Lease]:
         lost = []
         for verdict in verdicts:
             if not self.holds(verdict.lease):

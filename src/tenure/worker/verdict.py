@@ -4,7 +4,7 @@ import logging
 
 from msgspec import UNSET
 
-from tenure.backends.contract import Abandon, Ack, Lease, Nack, Verdict
+from tenure.backends.contract import Abandon, Ack, Lease, Nack, Park, Verdict
 from tenure.definition.duration import to_seconds
 from tenure.definition.failure import Failure
 from tenure.definition.job import DEFAULT_MAX_CRASHES
@@ -94,6 +94,8 @@ _ENDED = {"done": Status.ACKED, "cancelled": Status.CANCELLED, "expired": Status
 def status_of(verdict: Verdict) -> Status:
     if isinstance(verdict, Ack):
         return _ENDED[verdict.state]
+    if isinstance(verdict, Park):
+        return Status.POSTPONED
     if isinstance(verdict, Nack):
         return Status.REQUEUED if verdict.charge in ("attempt", "crash") else Status.POSTPONED
     return Status.REJECTED if verdict.reason in REJECTED else Status.DEAD_LETTERED
@@ -102,5 +104,5 @@ def status_of(verdict: Verdict) -> Status:
 def settlement(verdict: Verdict) -> Settlement:
     """What listeners are told about a verdict."""
     lease = verdict.lease
-    failed = not isinstance(verdict, Ack) and verdict.charge in ("attempt", "crash")
+    failed = isinstance(verdict, (Nack, Abandon)) and verdict.charge in ("attempt", "crash")
     return Settlement(lease.id, lease.queue, status_of(verdict), lease.attempts + 1, verdict.reason, failed)

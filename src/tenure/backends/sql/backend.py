@@ -10,14 +10,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from tenure.backends.contract import Abandon, Ack, Fact, Lease, Message, Nack, Reaped
+from tenure.backends.contract import Abandon, Ack, Fact, Lease, Message, Nack, Park, Reaped
 from tenure.backends.sql import migrations, statements
 from tenure.backends.sql.dialect import Dialect, Grant, Pair
+from tenure.backends.sql.guarding import SqlGuarding
 from tenure.backends.sql.records import SqlRecords
 from tenure.backends.sql.steering import SqlSteering
 from tenure.errors import BackendUnavailable
 
-V = TypeVar("V", Ack, Nack, Abandon)
+V = TypeVar("V", Ack, Nack, Abandon, Park)
 _REAP_BATCH = 500
 
 
@@ -38,6 +39,9 @@ class SqlBackend:
         self.dead, self.replay, self.discard = records.dead, records.replay, records.discard
         self.greet, self.part, self.workers = records.greet, records.part, records.workers
         self.trim = records.trim
+        self._guarding = guarding = SqlGuarding(dialect)
+        self.change, self.look, self.sweep = guarding.change, guarding.look, guarding.sweep
+        self.rouse, self.holders = guarding.rouse, guarding.holders
         steering = SqlSteering(dialect, self._owner)
         self.cancel, self.asked_to_stop = steering.cancel, steering.asked_to_stop
         self.note_progress = steering.note_progress
@@ -63,6 +67,9 @@ class SqlBackend:
 
     def abandon(self, verdicts: Sequence[Abandon]) -> list[Lease]:
         return self._settle(verdicts, self._dialect.bury)
+
+    def park(self, verdicts: Sequence[Park]) -> list[Lease]:
+        return self._settle(verdicts, self._guarding.park)
 
     def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
         mine = [lease for lease in leases if lease.owner == self._owner]

@@ -60,6 +60,8 @@ class Dialect(Protocol):
     place: str
     schema_exists: str
     replay_jobs: str
+    reserve_guards: str | None  # makes rows to lock for keys that have none; none where there is one writer
+    keep_guards: str
 
     def now(self) -> int:
         """UTC microseconds by the clock that deadlines go by."""
@@ -95,6 +97,14 @@ class Dialect(Protocol):
 
     def transact(self, work: Callable[[Rows], T]) -> T:
         """Neutral statements that happen whole or not at all; may be called again when the database asks for it."""
+        ...
+
+    def time_in(self, rows: Rows) -> int:
+        """The time inside a transaction, after it has waited for what it locks."""
+        ...
+
+    def tell(self, rows: Rows, queues: Iterable[str]) -> None:
+        """Have those who wait for these queues look again, once the transaction has ended."""
         ...
 
     def migrating(self) -> AbstractContextManager[Rows]:

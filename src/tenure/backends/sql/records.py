@@ -123,12 +123,14 @@ def _dead(rows: Rows, ids: Sequence[str]) -> list[str]:
 
 def _live(row: tuple[Any, ...], failures: tuple[Failure, ...]) -> JobRecord:
     id, queue, priority, handler, name, enqueued, due, body = row[:8]
-    ready, delayed, leased = row[8:12], row[12:17], row[17:]
+    ready, delayed, leased, parked = row[8:12], row[12:17], row[17:26], row[26:]
     state, counters = ("ready", ready[1:])
     if delayed[0] is not None:
         state, counters, due = "delayed", delayed[1:4], delayed[4]
     elif leased[0] is not None:
         state, counters = "leased", leased[1:4]
+    elif parked[0] is not None:
+        state, counters = "parked", parked[1:4]
     attempts, crashes, fence = counters
     owner, expires, asked, done, total = leased[4:]
     return JobRecord(
@@ -149,6 +151,7 @@ def _live(row: tuple[Any, ...], failures: tuple[Failure, ...]) -> JobRecord:
         body=body,
         progress=None if done is None else Progress(done, total),
         cancel_asked=bool(asked),
+        waits_for=parked[4],
     )
 
 

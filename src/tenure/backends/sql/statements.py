@@ -6,6 +6,7 @@
 COUNTS = """
 SELECT queue, 'ready', count(*) FROM tenure_ready GROUP BY queue
 UNION ALL SELECT queue, 'delayed', count(*) FROM tenure_delayed GROUP BY queue
+UNION ALL SELECT queue, 'parked', count(*) FROM tenure_parked GROUP BY queue
 UNION ALL SELECT queue, 'leased', count(*) FROM tenure_lease GROUP BY queue
 UNION ALL SELECT queue, 'dead', count(*) FROM tenure_dead GROUP BY queue
 UNION ALL SELECT queue, state, count(*) FROM tenure_history GROUP BY state, queue
@@ -14,11 +15,13 @@ FIND_LIVE = """
 SELECT j.id, j.queue, -j.rank, j.handler, j.name, j.enqueued, j.due, j.body,
        r.key, r.attempts, r.crashes, r.fence,
        d.key, d.attempts, d.crashes, d.fence, d.due,
-       l.key, l.attempts, l.crashes, l.fence, l.owner, l.expires, l.asked, l.done, l.total
+       l.key, l.attempts, l.crashes, l.fence, l.owner, l.expires, l.asked, l.done, l.total,
+       p.key, p.attempts, p.crashes, p.fence, p.guard
 FROM tenure_job AS j
 LEFT JOIN tenure_ready AS r ON r.queue = j.queue AND r.rank = j.rank AND r.key = j.key
 LEFT JOIN tenure_delayed AS d ON d.key = j.key
 LEFT JOIN tenure_lease AS l ON l.key = j.key
+LEFT JOIN tenure_parked AS p ON p.key = j.key
 WHERE j.id = :id
 """
 FIND_ENDED = """
@@ -58,6 +61,7 @@ UNION ALL SELECT id, fence FROM tenure_dead WHERE id IN :ids AND owner = :owner
 UNION ALL SELECT j.id, r.fence FROM tenure_job AS j
     JOIN tenure_ready AS r ON r.queue = j.queue AND r.rank = j.rank AND r.key = j.key WHERE j.id IN :ids
 UNION ALL SELECT j.id, d.fence FROM tenure_job AS j JOIN tenure_delayed AS d ON d.key = j.key WHERE j.id IN :ids
+UNION ALL SELECT j.id, p.fence FROM tenure_job AS j JOIN tenure_parked AS p ON p.key = j.key WHERE j.id IN :ids
 """
 
 HEADS = "SELECT key, substr(body, 1, 64) FROM tenure_job WHERE key > :after ORDER BY key LIMIT :limit"
@@ -68,6 +72,9 @@ JOIN tenure_ready AS w ON w.queue = j.queue AND w.rank = j.rank AND w.key = j.ke
 """
 DELAYED = """
 SELECT j.key, j.id FROM tenure_job AS j JOIN tenure_delayed AS w ON w.key = j.key WHERE j.id IN :ids FOR UPDATE
+"""
+PARKED = """
+SELECT j.key, j.id FROM tenure_job AS j JOIN tenure_parked AS w ON w.key = j.key WHERE j.id IN :ids FOR UPDATE
 """
 ENDED = """
 SELECT id FROM tenure_history WHERE id IN :ids UNION ALL SELECT id FROM tenure_dead WHERE id IN :ids
@@ -88,9 +95,11 @@ CANCEL_READY = f"""{_CANCEL}
 JOIN tenure_ready AS w ON w.queue = j.queue AND w.rank = j.rank AND w.key = j.key WHERE j.key IN :keys
 """
 CANCEL_DELAYED = f"{_CANCEL} JOIN tenure_delayed AS w ON w.key = j.key WHERE j.key IN :keys"
+CANCEL_PARKED = f"{_CANCEL} JOIN tenure_parked AS w ON w.key = j.key WHERE j.key IN :keys"
 PLACES = "SELECT DISTINCT queue, rank FROM tenure_job WHERE key IN :keys"
 DROP_READY = "DELETE FROM tenure_ready WHERE queue = :queue AND rank = :rank AND key IN :keys"
 DROP_DELAYED = "DELETE FROM tenure_delayed WHERE key IN :keys"
+DROP_PARKED = "DELETE FROM tenure_parked WHERE key IN :keys"
 DROP_UNLEASED = """
 DELETE FROM tenure_job WHERE key IN :keys
     AND NOT EXISTS (SELECT 1 FROM tenure_lease AS l WHERE l.key = tenure_job.key)

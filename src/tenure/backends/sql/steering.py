@@ -59,16 +59,17 @@ def end(rows: Rows, keys: list[int], now: int) -> None:
     """Of these keys, end those that wait: somebody wanted them cancelled."""
     batch = {"keys": keys}
     places = rows(sql.PLACES, batch)
-    for statement in (sql.CANCEL_READY, sql.CANCEL_DELAYED):
+    for statement in (sql.CANCEL_READY, sql.CANCEL_DELAYED, sql.CANCEL_PARKED):
         rows(statement, {**batch, "now": now, "reason": ON_REQUEST})
     for queue, rank in places:
         rows(sql.DROP_READY, {**batch, "queue": queue, "rank": rank})
     rows(sql.DROP_DELAYED, batch)
+    rows(sql.DROP_PARKED, batch)
     rows(sql.DROP_UNLEASED, batch)
 
 
 def _cancelled(rows: Rows, ids: list[str], now: int) -> dict[str, Fate]:
-    waiting = [*rows(sql.READY, {"ids": ids}), *rows(sql.DELAYED, {"ids": ids})]
+    waiting = [row for table in (sql.READY, sql.DELAYED, sql.PARKED) for row in rows(table, {"ids": ids})]
     if waiting:
         end(rows, [key for key, _ in waiting], now)
     return dict.fromkeys([id for _, id in waiting], "cancelled")

@@ -17,26 +17,30 @@ pytest.register_assert_rewrite(
     *(f"{__name__}.{module}" for module in ("putting", "leasing", "settling", "keeping", "dead_letters", "records")),
     f"{__name__}.sharing",
     f"{__name__}.steering",
+    f"{__name__}.parking",
+    f"{__name__}.store",
 )
 
 from tenure.testing.conformance.dead_letters import DeadLettering  # noqa: E402
 from tenure.testing.conformance.keeping import Keeping  # noqa: E402
 from tenure.testing.conformance.leasing import Leasing  # noqa: E402
 from tenure.testing.conformance.messages import AdvancingClock, FullBackend  # noqa: E402
+from tenure.testing.conformance.parking import Parked  # noqa: E402
 from tenure.testing.conformance.putting import Putting  # noqa: E402
 from tenure.testing.conformance.records import Recording  # noqa: E402
 from tenure.testing.conformance.settling import Settling  # noqa: E402
 from tenure.testing.conformance.sharing import Sharing  # noqa: E402
 from tenure.testing.conformance.steering import Steering  # noqa: E402
+from tenure.testing.conformance.store import StoreConformance  # noqa: E402
 
-__all__ = ["AdvancingClock", "BackendConformance"]
+__all__ = ["AdvancingClock", "BackendConformance", "StoreConformance"]
 
 
-class BackendConformance(Putting, Leasing, Settling, Keeping, DeadLettering, Recording, Sharing, Steering):
+class BackendConformance(Putting, Leasing, Settling, Keeping, DeadLettering, Recording, Sharing, Steering, Parked):
     """Each test is one promise; a test that needs a capability the backend lacks is skipped by that name.
 
-    Capabilities are the optional protocols (`Inspectable`, `DeadLetters`, `Maintained`, `Steerable`, `Scannable`) and
-    `Shared`: other processes can open the backend at the fixture `url`.
+    Capabilities are the optional protocols (`Inspectable`, `DeadLetters`, `Maintained`, `Steerable`, `Scannable`,
+    `Parking`, `Exclusive`) and `Shared`: other processes can open the backend at the fixture `url`.
     What brokers `lacks` of what all others can do is `UniqueIds` and `LingeringLeases`.
     """
 

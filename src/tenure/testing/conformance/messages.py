@@ -9,16 +9,19 @@ from tenure.backends.contract import (
     Ack,
     Backend,
     DeadLetters,
+    Exclusive,
     Inspectable,
     JobRecord,
     Lease,
     Maintained,
     Message,
     Nack,
+    Parking,
     Scannable,
     Steerable,
 )
 from tenure.definition.failure import Failure
+from tenure.guards.store import Store
 
 QUEUE = "mail"
 OTHER = "reports"
@@ -27,6 +30,10 @@ LEASE = 1.0  # short, because the clock of a broker can only be advanced by wait
 
 class FullBackend(Backend, Inspectable, DeadLetters, Maintained, Steerable, Scannable, Protocol):
     """A backend with every capability; the tests that need one say so, the others use only the eight verbs."""
+
+
+class GuardedBackend(FullBackend, Store, Parking, Exclusive, Protocol):
+    """A backend that is a store of guards too."""
 
 
 class AdvancingClock(Protocol):

@@ -3,7 +3,7 @@
 import random
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from tenure.backends.contract import ON_REQUEST, Abandon, Ack, Fact, Lease, Mess
 from tenure.backends.sql.connections import Connections
 from tenure.backends.sql.dialect import KEPT_FAILURES, Claim, Expired, Grant, Pair, Row, Rows, fill
 from tenure.backends.sql.floors import BEGINNING, Floors
+from tenure.backends.sql.guarding import apply, changes_of
 from tenure.backends.sql.postgresql import statements as sql
 from tenure.backends.sql.postgresql.arrays import bytes_array, number_array, text_array
 from tenure.backends.sql.postgresql.server import Connection, Server, quietly
@@ -34,6 +35,8 @@ class PostgresDialect:
     name = "postgresql"
     schema_exists = sql.SCHEMA_EXISTS
     replay_jobs = sql.REPLAY_JOBS
+    reserve_guards: str | None = sql.RESERVE_GUARDS
+    keep_guards = sql.KEEP_GUARDS
 
     def __init__(self, server: Server, clock: Clock) -> None:
         self._server = server
@@ -138,6 +141,14 @@ class PostgresDialect:
         self._floors = Floors()  # what people replay comes back anywhere
         return self._on_a_connection(whole)[0]
 
+    def time_in(self, rows: Rows) -> int:
+        return int(rows(sql.THE_TIME, {"now": self._moment()})[0][0])
+
+    def tell(self, rows: Rows, queues: Iterable[str]) -> None:
+        due = [] if self._server.pooled else self._bell.due(set(queues))
+        if due:
+            rows(sql.TELL, {"tell": text_array(due)})
+
     @contextmanager
     def migrating(self) -> Iterator[Rows]:
         connection = self._connections.take()
@@ -194,7 +205,15 @@ class PostgresDialect:
             "keys": number_array([v.lease.token for v in verdicts]),
             "fences": number_array([v.lease.fence for v in verdicts]),
         }
-        return set(self._ask(statement, {**keys, **columns}))
+        if all(verdict.change is None for verdict in verdicts):
+            return set(self._ask(statement, {**keys, **columns}))
+
+        def settle(rows: Rows) -> set[Pair]:
+            held = set(rows(statement, {**keys, **columns, "now": self._moment()}))
+            apply(self, rows, changes_of(verdicts, held))
+            return held
+
+        return self.transact(settle)
 
     def _trim_failures(self, verdicts: Sequence[Nack | Abandon]) -> None:
         ids = [v.lease.id for v in verdicts if v.failure and v.lease.fence > KEPT_FAILURES]
@@ -251,6 +270,7 @@ def put_parameters(messages: Sequence[Message]) -> dict[str, Any]:
         "dues": number_array([m.due for m in messages]),
         "delays": number_array([round(m.delay * MICROSECOND) for m in messages]),
         "bodies": bytes_array([m.body for m in messages]),
+        "uniques": text_array([m.unique for m in messages]),
     }
 
 

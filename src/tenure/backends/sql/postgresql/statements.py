@@ -12,14 +12,14 @@ WITH item AS MATERIALIZED (
     SELECT i.*, moment.now, CASE WHEN i.moment > 0 THEN i.moment ELSE moment.now + i.delay END AS due
     FROM (SELECT {NOW} AS now) AS moment, unnest(
         %(ids)s::text[], %(queues)s::text[], %(ranks)s::smallint[], %(handlers)s::text[], %(names)s::text[],
-        %(dues)s::bigint[], %(delays)s::bigint[], %(bodies)s::bytea[]
-    ) WITH ORDINALITY AS i(id, queue, rank, handler, name, moment, delay, body, place)
+        %(dues)s::bigint[], %(delays)s::bigint[], %(bodies)s::bytea[], %(uniques)s::text[]
+    ) WITH ORDINALITY AS i(id, queue, rank, handler, name, moment, delay, body, only_one, place)
 ), fresh AS (
-    INSERT INTO tenure_job (id, queue, rank, handler, name, enqueued, due, body)
-    SELECT id, queue, rank, handler, name, now, due, body FROM item
+    INSERT INTO tenure_job (id, queue, rank, handler, name, enqueued, due, body, only_one)
+    SELECT id, queue, rank, handler, name, now, due, body, only_one FROM item
     WHERE (SELECT h.id FROM tenure_history AS h WHERE h.id = item.id) IS NULL
       AND (SELECT d.id FROM tenure_dead AS d WHERE d.id = item.id) IS NULL
-    ORDER BY place ON CONFLICT (id) DO NOTHING
+    ORDER BY place ON CONFLICT DO NOTHING
     RETURNING key, id, queue, rank, enqueued, due
 ), ready AS (
     INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, suspect)
@@ -184,6 +184,21 @@ DELETE FROM tenure_failure AS f WHERE f.id = ANY(%(ids)s::text[]) AND f.fence <=
     SELECT fence FROM tenure_failure WHERE id = f.id ORDER BY fence DESC LIMIT 1 OFFSET %(keep)s
 )
 """
+
+# A row that is reserved can be locked: two who want the same new key then wait for each other.
+RESERVE_GUARDS = """
+INSERT INTO tenure_guard (key, state, expires, wake_at, waiting)
+SELECT key, NULL, 0, 0, 0 FROM json_array_elements_text(%(rows)s::json) AS key ORDER BY key COLLATE "C"
+ON CONFLICT DO NOTHING
+"""
+KEEP_GUARDS = """
+INSERT INTO tenure_guard (key, state, expires, wake_at, waiting)
+SELECT e ->> 0, e ->> 1, (e ->> 2)::bigint, (e ->> 3)::bigint, (e ->> 4)::smallint
+FROM json_array_elements(%(rows)s::json) AS e
+ON CONFLICT (key) DO UPDATE SET state = excluded.state, expires = excluded.expires, wake_at = excluded.wake_at,
+    waiting = excluded.waiting
+"""
+TELL = "SELECT pg_notify('tenure', queue) FROM unnest(%(tell)s::text[]) AS queue"
 
 SCHEMA_EXISTS = "SELECT 1 WHERE to_regclass('tenure_schema') IS NOT NULL"
 REPLAY_JOBS = """

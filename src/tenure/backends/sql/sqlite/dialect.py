@@ -1,7 +1,7 @@
 """SqliteDialect: one host, one writer at a time, and the host's own clock."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Verdict
 from tenure.backends.sql.dialect import KEPT_FAILURES, Claim, Expired, Grant, Pair, Row, Rows, failures, fill
+from tenure.backends.sql.guarding import apply, changes_of
 from tenure.backends.sql.sqlite import statements as sql
 from tenure.backends.sql.sqlite.database import Database
 from tenure.backends.sql.sqlite.wakeup import Wakeup, open_wakeup
@@ -54,6 +55,8 @@ class SqliteDialect:
     name = "sqlite"
     schema_exists = sql.SCHEMA_EXISTS
     replay_jobs = sql.REPLAY_JOBS
+    reserve_guards: str | None = None
+    keep_guards = sql.KEEP_GUARDS
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -65,7 +68,7 @@ class SqliteDialect:
         with self._database.write() as tx:
             batch = {"now": now, "first": tx.execute(sql.NEXT_KEY, {"now": now}).fetchone()[0]}
             rows = [
-                (key, m.id, m.queue, -m.priority, m.handler, m.name, now, _due(m, now), m.body)
+                (key, m.id, m.queue, -m.priority, m.handler, m.name, now, _due(m, now), m.body, m.unique)
                 for key, m in enumerate(messages, batch["first"])
             ]
             stored = tx.executemany(sql.PUT_JOB, rows).rowcount
@@ -153,6 +156,12 @@ class SqliteDialect:
         with self.migrating() as rows:
             return work(rows)
 
+    def time_in(self, rows: Rows) -> int:  # noqa: ARG002 - elsewhere the server is asked
+        return self.now()
+
+    def tell(self, rows: Rows, queues: Iterable[str]) -> None:
+        """The write itself is seen."""
+
     @contextmanager
     def migrating(self) -> Iterator[Rows]:
         with self._database.write() as tx:
@@ -190,6 +199,8 @@ class SqliteDialect:
                 steps = plan(mine) if mine else []
             for statement, parameters in steps:
                 tx.execute(statement, parameters)
+            if changes := changes_of(verdicts, held):
+                apply(self, _rows_on(tx), changes)
             self._end(tx, cancelled)
         return held
 

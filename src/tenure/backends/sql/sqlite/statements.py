@@ -6,8 +6,8 @@ so every statement is a single step: batches go in as one JSON text and come bac
 
 NEXT_KEY = "SELECT max(:now, coalesce(max(key) + 1, 0)) FROM tenure_job"
 PUT_JOB = """
-INSERT OR IGNORE INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
+INSERT OR IGNORE INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body, only_one)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
 WHERE NOT EXISTS (SELECT 1 FROM tenure_history WHERE id = ?2) AND NOT EXISTS (SELECT 1 FROM tenure_dead WHERE id = ?2)
 """
 PUT_READY = """
@@ -111,4 +111,9 @@ INSERT INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body
 SELECT (SELECT max(:now, coalesce(max(key) + 1, 0)) FROM tenure_job) + row_number() OVER (ORDER BY enqueued, id),
        id, queue, rank, handler, name, enqueued, :now, body
 FROM tenure_dead WHERE id IN :ids
+"""
+
+KEEP_GUARDS = """
+INSERT OR REPLACE INTO tenure_guard
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(:rows)
 """

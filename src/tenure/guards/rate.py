@@ -1,0 +1,76 @@
+"""Rates: so many starts in any window of a period, by the generic cell rate algorithm (GCRA).
+
+A token is spent by a job that starts, and by nothing else. Starts are spread evenly unless a burst is allowed;
+a burst is paid for by a slower refill, so that the limit holds in every window, not from one minute's edge to the next.
+"""
+
+import re
+
+from msgspec import Struct
+
+from tenure.errors import InvalidJob
+from tenure.guards.guard import Ending, Refusal
+from tenure.guards.states import Bucket, Holder, State, pack
+from tenure.guards.store import Step
+
+_PERIODS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600,
+            "d": 86_400, "day": 86_400}  # fmt: skip
+_RATE = re.compile(rf"\s*(\d+)\s*/\s*({'|'.join(_PERIODS)})\s*(?:burst\s+(\d+)\s*)?")
+
+
+class Rate(Struct, frozen=True, gc=False):
+    """At most `count` starts in any `period` seconds, up to `burst` of them at once."""
+
+    count: int
+    period: int
+    burst: int = 1
+
+    @property
+    def interval(self) -> int:
+        """Microseconds between tokens, rounded up: never more than the limit."""
+        return -(-self.period * 1_000_000 // (self.count - self.burst + 1))
+
+    def __str__(self) -> str:
+        period = next((name for name in ("s", "min", "h", "d") if _PERIODS[name] == self.period), f"{self.period}s")
+        return f"{self.count}/{period}" + (f" burst {self.burst}" if self.burst > 1 else "")
+
+
+def parse(text: str | int) -> Rate:
+    """A rate as people write it: "60/min", "10/s burst 5", or a whole number a minute."""
+    words = f"{text}/min" if isinstance(text, int) and not isinstance(text, bool) else text
+    found = _RATE.fullmatch(words) if isinstance(words, str) else None
+    if found is None:
+        raise InvalidJob(f'{text!r} is not a rate; write "60/min", "10/s", "10/s burst 5", or a whole number a minute')
+    rate = Rate(int(found[1]), _PERIODS[found[2]], int(found[3] or 1))
+    if rate.count < 1 or not 1 <= rate.burst <= rate.count:
+        raise InvalidJob(f"the rate {text!r} must allow at least 1, and a burst of 1 up to the rate")
+    return rate
+
+
+class AtRate(Struct, frozen=True, gc=False):
+    """A token for each start."""
+
+    key: str
+    rate: Rate
+
+    def take(self, state: State | None, holder: Holder, now: int) -> Step | Refusal | None:  # noqa: ARG002
+        bucket = self.bucket(state, now)
+        if bucket.next_at() > now:
+            return Refusal(self.key, "rate_limited", bucket.next_at())
+        spent = Bucket(bucket.interval, bucket.burst, max(now, bucket.arrival) + bucket.interval)
+        return Step(pack(spent), spent.arrival, spent.next_at())
+
+    def renew(self, state: State | None, holder: Holder, now: int) -> Step | Refusal | None:
+        """Tokens are spent, not held."""
+
+    def settle(self, state: State | None, holder: Holder, ending: Ending, now: int) -> Step | None:
+        """Tokens are spent, not given back: another job may have started by the time of this one."""
+
+    def bucket(self, state: State | None, now: int) -> Bucket:
+        arrival = state.arrival if isinstance(state, Bucket) else now
+        return Bucket(self.rate.interval, self.rate.burst, min(arrival, now + self.rate.interval * self.rate.burst))
+
+    def tokens(self, state: State | None, now: int) -> int:
+        """How many could start now."""
+        bucket = self.bucket(state, now)
+        return max(0, min(bucket.burst, (now - bucket.next_at()) // bucket.interval + 1))
