@@ -3,6 +3,7 @@
 import re
 from ipaddress import ip_network
 from itertools import pairwise
+from typing import Any
 
 from msgspec import Struct
 
@@ -84,6 +85,14 @@ class Shell(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     file_size: int = 1024
     open_files: int = 256
     processes: int | None = None
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Without the values of variables, which may be secrets."""
+        hidden = {"environment": dict.fromkeys(self.environment, "…")}
+        return [(name, hidden.get(name, getattr(self, name))) for name in self.__struct_fields__]
+
+    def __repr__(self) -> str:
+        return f"Shell({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
 
     def __post_init__(self) -> None:
         for path in (*self.allow, *self.arguments):

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from tenure.errors import SettingsError
 from tenure.permissions import Command, Event, Http, Scope, Shell
+from tenure.redaction import SENSITIVE
 
 PREFIX = "TENURE_"
 _SECRET = frozenset({"keys", "url", "backends"})
@@ -69,6 +70,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     refresh_interval: float = 300.0
     hook_timeout: float = 60.0
     retention: Retention = Retention()
+    sensitive: tuple[str, ...] = SENSITIVE
     command: dict[str, Command] = {}
     shell: Shell = Shell()
     event: Event = Event()

@@ -4,6 +4,8 @@ import traceback
 
 import click
 
+from tenure.redaction import Redactor, one_line, printable, usual
+
 JOBS_DIED = 1
 REFUSED = 2
 UNEXPECTED = 3
@@ -15,7 +17,7 @@ class CommandError(click.ClickException):
     exit_code = REFUSED
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(printable(message).split()))
+        super().__init__(one_line(redactor().text(message)))
 
 
 class Unexpected(CommandError):
@@ -30,7 +32,7 @@ def told(error: Exception, *, debug: bool) -> click.ClickException:
 
     cause = error.__cause__ if isinstance(error, click.ClickException) else error
     if debug and cause:
-        traceback.print_exception(cause)
+        click.echo(printable(redactor().text("".join(traceback.format_exception(cause)))), err=True, nl=False)
     if isinstance(error, click.ClickException):
         return error
     if isinstance(error, TenureError):
@@ -38,8 +40,8 @@ def told(error: Exception, *, debug: bool) -> click.ClickException:
     return Unexpected(f"{type(error).__qualname__}: {error}{'' if debug else '; --debug shows the traceback'}")
 
 
-def printable(text: str) -> str:
-    """Text that cannot steer a terminal: messages and errors may come from anywhere."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text)
+def redactor() -> Redactor:
+    """That of the app's settings, once the app is known."""
+    context = click.get_current_context(silent=True)
+    known = context.find_root().obj if context else None
+    return known if isinstance(known, Redactor) else usual()

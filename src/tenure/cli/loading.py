@@ -16,6 +16,7 @@ from tenure.app import Tenure
 from tenure.backends.sql.sqlite.opening import file_of
 from tenure.cli import logs
 from tenure.cli.failures import CommandError
+from tenure.redaction import Redactor
 from tenure.settings import load
 
 _WHERE = 'tell me where your app is: --app module:attr, TENURE_APP, or app = "module:attr" in tenure.toml'
@@ -96,6 +97,7 @@ def _check_file(url: str) -> None:
 
 @contextmanager
 def _ready(app: Tenure) -> Iterator[None]:
+    click.get_current_context().find_root().obj = Redactor(app.settings.sensitive)
     logs.set_up(_option("verbose"), _option("debug"))
     try:
         yield

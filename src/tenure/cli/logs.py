@@ -3,7 +3,8 @@
 import logging
 import sys
 
-from tenure.cli.failures import printable
+from tenure.cli.failures import redactor
+from tenure.redaction import one_line, printable
 
 _ERASE_REST = "\x1b[K"  # of the progress line that may be under the cursor
 
@@ -13,16 +14,17 @@ class OneLine(logging.Formatter):
 
     def __init__(self, *, detailed: bool, debug: bool, terminal: bool) -> None:
         super().__init__(f"{'%(asctime)s ' if detailed else ''}%(levelname)s: %(message)s")
+        self._redactor = redactor()
         self._debug = debug
         self._end = _ERASE_REST if terminal else ""
 
     def format(self, record: logging.LogRecord) -> str:
         if self._debug:
-            return super().format(record) + self._end
+            return printable(self._redactor.text(super().format(record))) + self._end
         plain = logging.makeLogRecord({**record.__dict__, "exc_info": None, "exc_text": None, "stack_info": None})
         error = record.exc_info[1] if record.exc_info else None
         cause = f": {type(error).__qualname__}: {error}" if error else ""
-        return " ".join(printable(super().format(plain) + cause).split()) + self._end
+        return one_line(self._redactor.text(super().format(plain) + cause)) + self._end
 
 
 def set_up(verbose: int, debug: bool) -> None:

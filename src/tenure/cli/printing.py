@@ -10,13 +10,26 @@ import click
 import msgspec
 
 from tenure.backends.contract import LaneRecord
-from tenure.cli.failures import printable
+from tenure.cli.failures import redactor
 from tenure.clock import to_datetime
+from tenure.redaction import printable
 from tenure.worker.lane import Lane
 
 
 def as_json(value: Any) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    click.echo(_harmless(msgspec.json.format(msgspec.json.encode(redactor().mask(value)), indent=2).decode()))
+
+
+def _harmless(json: str) -> str:
+    """JSON whose characters cannot steer a terminal; those that could are only ever within its texts."""
+    if json.isascii():
+        return json.replace("\x7f", "\\u007f")
+    return "".join(each if each.isprintable() or each == "\n" else _escaped(each) for each in json)
+
+
+def _escaped(character: str) -> str:
+    units = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def on_terminal() -> bool:
@@ -65,10 +78,10 @@ def text(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, str):
-        return printable(value)
+        return printable(redactor().text(value))
     if isinstance(value, datetime):
         return value.astimezone().isoformat(" ", timespec="seconds")
-    return printable(msgspec.json.encode(value).decode())
+    return printable(msgspec.json.encode(redactor().mask(value)).decode())
 
 
 def moment(microseconds: int | None) -> datetime | None:

@@ -13,9 +13,9 @@ from typing import Self, TextIO
 from tenure.app import Tenure
 from tenure.backends.opening import without_secrets
 from tenure.cli import printing
-from tenure.cli.failures import printable
 from tenure.cli.live import LiveLine
 from tenure.events import Event, Settled, Status
+from tenure.redaction import printable
 from tenure.worker.lane import Lane
 
 journal = logging.getLogger("tenure.journal")  # what is told here, for a log file; nobody else hears it

@@ -4,6 +4,8 @@ import traceback
 
 from msgspec import Struct
 
+from tenure.redaction import usual
+
 MAX_MESSAGE = 2_000
 MAX_TRACE = 8_000
 
@@ -20,17 +22,17 @@ class Failure(Struct, frozen=True):
 
 
 def from_exception(error: BaseException, at: int, attempt: int) -> Failure:
-    """The record of an exception raised by a handler, cut to a size that can be kept."""
+    """The record of an exception raised by a handler, cut to a size that can be kept, without what looks secret."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
     trace = "".join(traceback.format_exception(error))
     return Failure(
         type=type(error).__qualname__,
-        message=carriable(_text(error)[:MAX_MESSAGE]),
+        message=carriable(usual().text(_text(error)[:MAX_MESSAGE])),
         at=at,
         attempt=attempt,
         place=place and carriable(place),
-        trace=carriable(trace if len(trace) <= MAX_TRACE else f"… {trace[-MAX_TRACE:]}"),
+        trace=carriable(usual().text(trace if len(trace) <= MAX_TRACE else f"… {trace[-MAX_TRACE:]}")),
     )
 
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 from tenure.backends.contract import Abandon, Ack, Backend, Lease, Nack, Verdict
 from tenure.errors import BackendError
 from tenure.events import Enqueued, LeaseLost, Listeners, Settled, Settlement, Status
+from tenure.redaction import one_line
 from tenure.worker.holdings import Holdings
 from tenure.worker.pauses import Pauses
 from tenure.worker.verdict import settlement
@@ -130,6 +131,7 @@ class Settler:
 def _log_death(verdict: Abandon) -> None:
     cause = f"{verdict.failure.type}: {verdict.failure.message}" if verdict.failure else "no error"
     logger.critical(
-        "job %s on queue %r is dead (%s): %s", verdict.lease.id, verdict.lease.queue, verdict.reason, cause,
+        "job %s on queue %r is dead (%s): %s",
+        one_line(verdict.lease.id), verdict.lease.queue, verdict.reason, one_line(cause),
         extra={"job": verdict.lease.id, "queue": verdict.lease.queue, "reason": verdict.reason},
     )  # fmt: skip

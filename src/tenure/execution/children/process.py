@@ -12,6 +12,7 @@ from tenure.execution.attempt import Attempt
 from tenure.execution.children.echo import Echo
 from tenure.execution.children.frames import Frames, Garbled, Order, Report, decode_report, frame
 from tenure.execution.children.marks import Marks
+from tenure.redaction import usual
 
 _FRAME = 64  # orders in a frame: the first can start before the last has arrived
 _EMPTY = frame([])[4:]
@@ -162,7 +163,7 @@ class Child:
         self.retire()
         os.close(self.reports)
         self.marks.close()
-        return Evidence(how, self._echo.last_lines(wait=0.2))
+        return Evidence(how, usual().text(self._echo.last_lines(wait=0.2)))
 
     def _gone_within(self, seconds: float) -> bool:
         give_up = time.monotonic() + seconds

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from tenure.errors import TenureError
 from tenure.execution.children.process import Child, Evidence
 from tenure.execution.runners.wear import Wear
+from tenure.redaction import one_line
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +102,8 @@ class Nursery:
         if child.ready and (child.jobs or time.monotonic() - child.started > _INFANCY):
             logger.warning("%s while it ran nothing", evidence.how)
         else:
-            self._failed(f"{evidence.how}; its last lines were:\n{evidence.said}" if evidence.said else evidence.how)
+            said = f"; its last lines were: {one_line(evidence.said)}" if evidence.said else ""
+            self._failed(f"{evidence.how}{said}")
 
     def dismiss(self) -> None:
         """Let the idle children go, and wait until they are gone."""
