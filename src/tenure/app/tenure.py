@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 import msgspec
 
 from tenure import settings as setting
+from tenure.app.each import Refusals, put_each, seal
 from tenure.app.lanes import find_lanes, queues_of
 from tenure.app.scheduling import schedules_of
 from tenure.app.sealer import Channel, Sealer
@@ -141,6 +142,18 @@ class Tenure:
                 raise
             raise PartialPut(f"{len(ids)} jobs were enqueued, then one was refused: {error}", ids) from error
         return ids
+
+    def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[str | Exception]:
+        """Put jobs that have nothing to do with each other; of each its id, or why it was refused."""
+        channel = self.channel(backend)
+        sealed = [seal(self._sealer, job, channel) for job in jobs]
+        messages = [each for each in sealed if isinstance(each, Message)]
+        size = 1 if isinstance(channel.backend, SyncBackend) else CHUNK  # there to put is to run, and some jobs fail
+        refused: Refusals = {}
+        for first in range(0, len(messages), size):
+            refused |= put_each(channel.backend, messages[first : first + size])
+        self._tell([message for message in messages if message.id not in refused])
+        return [each if isinstance(each, Exception) else refused.get(each.id, each.id) for each in sealed]
 
     def cancel(self, id: str, backend: str | None = None) -> Fate:
         """Cancel a job: one that waits has ended, `cancelled`; one that runs is `asked` to stop, and interrupted.

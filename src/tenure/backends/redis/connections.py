@@ -1,7 +1,7 @@
 """Connections: commands to one server, each on a connection that nobody else uses meanwhile.
 
 The connection class of redis-py is spoken to directly: address, TLS, login and parsing are its own, while its client
-with pool, retries and callbacks would double the CPU of a command (docs/adr/0011).
+with pool, retries and callbacks would double the CPU of a command (docs/adr/0013).
 Nothing is retried here: after an error nobody knows whether a command took effect, and only the verbs can tell.
 """
 
