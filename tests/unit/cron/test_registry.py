@@ -199,6 +199,7 @@ def test_a_hook_that_fails_is_called_again_and_leaves_nothing_behind(hook):
         app.schedules.all()
 
     assert len(app.schedules.all()) == 1
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("place", ["shop_schedules:other", "no_such_module:register", "not a place"])
