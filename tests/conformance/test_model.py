@@ -26,7 +26,7 @@ def test_the_redis_backend_agrees_with_the_model(redis_url):
     run(lambda clock: open_backend(f"{redis_url}:{next(numbers)}", clock), examples=30)
 
 
-@pytest.mark.parametrize("server", ["postgres"])
+@pytest.mark.parametrize("server", ["postgres", "mariadb"])
 def test_a_database_server_agrees_with_the_model(server, request):
     url, empty = request.getfixturevalue(f"{server}_place")
 

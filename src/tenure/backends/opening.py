@@ -17,6 +17,8 @@ _BUILT_IN = {
     "sync": "tenure.backends.sync:open_url",
     "beanstalk": "tenure.backends.beanstalk.opening:open_url",
     "sqlite": "tenure.backends.sql.sqlite.opening:open_url",
+    "mysql": "tenure.backends.sql.mysql.opening:open_url",
+    "mariadb": "tenure.backends.sql.mysql.opening:open_url",
     "redis": "tenure.backends.redis.opening:open_url",
     "rediss": "tenure.backends.redis.opening:open_url",
     "unix": "tenure.backends.redis.opening:open_url",

@@ -115,11 +115,12 @@ class SqlBackend:
             for verdict in reversed(verdicts)
             if verdict.lease.owner == self._owner
         }
+        firsts = list(reversed(mine.values()))
         try:
-            held = apply(self._owner, list(reversed(mine.values()))) if mine else set()
-        except BackendUnavailable:
+            held = apply(self._owner, firsts) if mine else set()
+        except BackendUnavailable:  # it may have happened, and a connection that was cut is replaced by now
             self._in_doubt.update(mine)
-            raise
+            held = apply(self._owner, firsts)
         if self._in_doubt:
             held |= self._settled_before(mine.keys() - held)
         return _lost(verdicts, mine, held)

@@ -15,6 +15,7 @@ from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack
 from tenure.definition.failure import Failure
 
 T = TypeVar("T")
+S = TypeVar("S", bound="Suspected")
 Row = tuple[Any, ...]
 Rows = Callable[[str, Mapping[str, Any]], list[Row]]
 Pair = tuple[str, int]  # the id and the fence of a lease: together they are never used twice
@@ -123,6 +124,21 @@ def fill(queues: Sequence[str], limit: int, claim: Callable[[str, int, bool], Cl
         if found.met_suspect or len(leases) >= limit:
             break
     return leases
+
+
+class Suspected(Protocol):
+    """A row that tells whether its job is a suspect."""
+
+    @property
+    def suspect(self) -> int: ...
+
+
+def up_to_suspect(rows: list[S], alone: bool) -> tuple[list[S], bool]:
+    """The rows before the first suspect, or that one by itself, so that its fate is known to be its own."""
+    for index, row in enumerate(rows):
+        if row.suspect:
+            return rows[: index or alone], True
+    return rows, False
 
 
 def failures(verdicts: Iterable[Nack | Abandon]) -> list[tuple[str, int, Failure]]:

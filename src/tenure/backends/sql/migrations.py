@@ -6,7 +6,7 @@ from importlib import resources
 from tenure.backends.sql.dialect import Dialect, Rows
 from tenure.errors import SchemaError
 
-DIALECTS = ("sqlite", "postgresql")
+DIALECTS = ("sqlite", "postgresql", "mysql")
 _CREATE = "CREATE TABLE IF NOT EXISTS tenure_schema (version INTEGER NOT NULL)"
 _FORGET = "DELETE FROM tenure_schema"
 _REMEMBER = "INSERT INTO tenure_schema VALUES"

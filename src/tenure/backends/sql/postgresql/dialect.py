@@ -139,7 +139,7 @@ class PostgresDialect:
                 return work(partial(_rows, connection))
 
         self._floors = Floors()  # what people replay comes back anywhere
-        return self._on_a_connection(whole)[0]
+        return self._on_a_connection(whole, again=False)[0]
 
     def time_in(self, rows: Rows) -> int:
         return int(rows(sql.THE_TIME, {"now": self._moment()})[0][0])
@@ -205,11 +205,12 @@ class PostgresDialect:
             "keys": number_array([v.lease.token for v in verdicts]),
             "fences": number_array([v.lease.fence for v in verdicts]),
         }
+        values = {**keys, **columns, "now": self._moment()}
         if all(verdict.change is None for verdict in verdicts):
-            return set(self._ask(statement, {**keys, **columns}))
+            return set(self._on_a_connection(lambda connection: _rows(connection, statement, values), again=False)[0])
 
         def settle(rows: Rows) -> set[Pair]:
-            held = set(rows(statement, {**keys, **columns, "now": self._moment()}))
+            held = set(rows(statement, values))
             apply(self, rows, changes_of(verdicts, held))
             return held
 
@@ -228,8 +229,8 @@ class PostgresDialect:
         values = {**parameters, "now": self._moment()}
         return self._on_a_connection(lambda connection: _rows(connection, statement, values))
 
-    def _on_a_connection(self, work: Callable[[Connection], T]) -> tuple[T, bool]:
-        """What the server rolled back is tried again; so is, once, what met a connection that had been cut."""
+    def _on_a_connection(self, work: Callable[[Connection], T], again: bool = True) -> tuple[T, bool]:
+        """What the server rolled back is tried again; so is once, where it may happen `again`, what was cut off."""
         was_cut = False
         for attempt in range(1, _TRIES + 1):
             connection = self._connections.take()
@@ -245,7 +246,7 @@ class PostgresDialect:
                     self._connections.give(connection)
                     raise self._refusal(error) from error
                 self._connections.drop(connection)
-                if was_cut:
+                if was_cut or not again:
                     raise self._server.unavailable(error) from error
                 was_cut = True
             else:

@@ -3,6 +3,7 @@
 from urllib.parse import SplitResult, parse_qsl, urlencode
 
 from tenure.backends.sql.backend import SqlBackend
+from tenure.backends.sql.patience import seconds
 from tenure.clock import Clock
 from tenure.errors import BackendUnavailable, UnknownBackend
 
@@ -32,14 +33,3 @@ def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
     backend.facts = dialect.facts
     backend.migrate()
     return backend
-
-
-def seconds(text: str) -> float:
-    """The option `patience`: how long a server may be silent."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 1 <= value <= 3600:
-        raise UnknownBackend(f"option patience={text!r} must be a number of seconds from 1 to 3600")
-    return value

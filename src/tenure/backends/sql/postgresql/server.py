@@ -24,7 +24,6 @@ _PLANS = {
     "jit": "off",
 }
 _WATCHED: dict[str, str | int] = {
-    "connect_timeout": 10,
     "keepalives": 1,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -55,7 +54,8 @@ class Server:
 
     def __init__(self, conninfo: str, patience: float, pooled: bool) -> None:
         given = conninfo_to_dict(conninfo)
-        watched = {name: value for name, value in _WATCHED.items() if name not in given}
+        limits = {**_WATCHED, "connect_timeout": max(2, min(10, round(patience)))}
+        watched = {name: value for name, value in limits.items() if name not in given}
         self._conninfo = make_conninfo(conninfo, **watched)
         self._options = str(given.get("options") or "")
         self._patience = patience

@@ -10,7 +10,18 @@ import msgspec
 from msgspec import Struct
 
 from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Verdict
-from tenure.backends.sql.dialect import KEPT_FAILURES, Claim, Expired, Grant, Pair, Row, Rows, failures, fill
+from tenure.backends.sql.dialect import (
+    KEPT_FAILURES,
+    Claim,
+    Expired,
+    Grant,
+    Pair,
+    Row,
+    Rows,
+    failures,
+    fill,
+    up_to_suspect,
+)
 from tenure.backends.sql.guarding import apply, changes_of
 from tenure.backends.sql.sqlite import statements as sql
 from tenure.backends.sql.sqlite.database import Database
@@ -178,7 +189,7 @@ class SqliteDialect:
             tx.execute(sql.PROMOTE, wanted)
             tx.execute(sql.PROMOTED, wanted)
             found, bodies, _ = tx.execute(sql.CLAIM, wanted).fetchone()
-        rows, met_suspect = _up_to_suspect(_rows(found), alone)
+        rows, met_suspect = up_to_suspect(_rows(found), alone)
         if rows:
             claim = {"queue": queue, "rank": rows[-1].rank, "key": rows[-1].key}
             expires = now + round(grant.seconds * MICROSECOND)
@@ -236,14 +247,6 @@ def _leases(queue: str, rows: list[_Ready], bodies: bytes, owner: str) -> list[L
         )
         start = end
     return leases
-
-
-def _up_to_suspect(rows: list[_Ready], alone: bool) -> tuple[list[_Ready], bool]:
-    """The rows before the first suspect, or that one by itself, so that its fate is known to be its own."""
-    for index, row in enumerate(rows):
-        if row.suspect:
-            return rows[: index or alone], True
-    return rows, False
 
 
 def _asked(owner: str, leases: Sequence[Lease]) -> dict[str, str]:

@@ -1,0 +1,44 @@
+"""Opening `mysql://user:password@host:3306/database`, or `?socket=/path` of a server on this machine."""
+
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, unquote
+
+from tenure.backends.sql.backend import SqlBackend
+from tenure.backends.sql.patience import seconds
+from tenure.clock import Clock
+from tenure.errors import BackendUnavailable, UnknownBackend
+
+_OPTIONS = ("socket", "patience", "ssl_ca", "ssl_cert", "ssl_key")
+
+
+def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
+    """The backend on this database, brought up to date when needed."""
+    try:
+        import pymysql  # noqa: F401 - only those who use MySQL need its driver
+    except ImportError as error:
+        raise BackendUnavailable("MySQL needs its driver: pip install 'tenure[mysql]'") from error
+    from tenure.backends.sql.mysql.dialect import MysqlDialect
+    from tenure.backends.sql.mysql.server import Server
+
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    for name in query:
+        if name not in _OPTIONS:
+            raise UnknownBackend(f"unknown option {name!r} in the {parts.scheme} URL; known: {', '.join(_OPTIONS)}")
+    dialect = MysqlDialect(Server(login(parts, query), seconds(query.get("patience", "30"))), clock)
+    backend = SqlBackend(dialect)
+    backend.facts = dialect.facts
+    backend.migrate()
+    return backend
+
+
+def login(parts: SplitResult, query: dict[str, str]) -> dict[str, Any]:
+    """What the driver wants to know."""
+    database = unquote(parts.path).strip("/")
+    if not database:
+        raise UnknownBackend(f"a {parts.scheme} URL names a database: {parts.scheme}://user:password@host/database")
+    where: dict[str, Any] = {"host": parts.hostname or "localhost", "port": parts.port or 3306}
+    if "socket" in query:
+        where = {"unix_socket": query["socket"]}
+    secure = {name: value for name, value in query.items() if name.startswith("ssl_")}
+    names = {"user": unquote(parts.username or ""), "password": unquote(parts.password or ""), "database": database}
+    return {**where, **names, **secure}

@@ -1,0 +1,63 @@
+"""Session: packets of statements on one connection, and the transactions around them."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from tenure.backends.sql.dialect import Row
+from tenure.backends.sql.mysql.server import Connection
+
+
+class Session:
+    """`now` is what the time is, in SQL."""
+
+    def __init__(self, connection: Connection, now: Callable[[], str]) -> None:
+        self._cursor = connection.cursor()
+        self._now = now
+
+    def send(self, *statements: str) -> list[list[Row]]:
+        """Several statements in one packet; the rows of each."""
+        self._cursor.execute(";".join(statements))
+        answers = [list(self._cursor.fetchall())]
+        while self._cursor.nextset():
+            answers.append(list(self._cursor.fetchall()))
+        return answers
+
+    def fill(self, template: str, *values: Any, **texts: object) -> str:
+        """A statement: `values` are escaped into %s, `texts` are SQL already."""
+        filled = template.format(now=self._now(), **texts) if "{" in template else template
+        return self._cursor.mogrify(filled, values) if values else filled
+
+    def rows(self, template: str, row: str, rows: Iterable[Sequence[Any]]) -> str:
+        """A statement with many rows of values, all of one shape."""
+        shape = row.format(now=self._now()) if "{" in row else row
+        escaped = [self._cursor.mogrify(shape, tuple(values)) for values in rows]
+        return template.replace("{rows}", ",".join(escaped))
+
+    def quote(self, value: str) -> str:
+        return self._cursor.mogrify("%s", (value,))
+
+    def quoted(self, values: Iterable[str]) -> str:
+        return ",".join(map(self.quote, values))
+
+    def neutral(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
+        """The rows of a statement in neutral words."""
+        self._cursor.execute(translated(statement), _bound(parameters) or None)
+        return list(self._cursor.fetchall())
+
+
+def numbers(values: Iterable[int]) -> str:
+    return ",".join(map(str, values))
+
+
+@lru_cache
+def translated(statement: str) -> str:
+    """A neutral statement in MySQL's words, of which `key` and `rank` are two."""
+    quoted = re.sub(r"(?<![:`\w])(key|rank)\b(?!`)", r"`\1`", statement)
+    return re.sub(r"(?<!:):([a-z]\w*)", r"%(\1)s", quoted)
+
+
+def _bound(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """An empty list is written as one that matches nothing."""
+    return {name: value if value != [] else [None] for name, value in parameters.items()}

@@ -1,0 +1,51 @@
+"""The MySQL backend keeps every promise, on a real MariaDB server and across processes."""
+
+import pytest
+
+from tenure.backends.opening import open_backend
+from tenure.testing import FakeClock
+from tenure.testing.conformance import BackendConformance, StoreConformance
+
+
+class TestMariadb(BackendConformance):
+    capabilities = frozenset(
+        {"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Parking", "Exclusive", "Shared"}
+    )
+    expected_skips = 0
+
+    @pytest.fixture
+    def clock(self):
+        return FakeClock()
+
+    @pytest.fixture
+    def url(self, mariadb_place):
+        url, empty = mariadb_place
+        empty()
+        return url
+
+    @pytest.fixture
+    def backend(self, url, clock):
+        backend = open_backend(url, clock)
+        yield backend
+        backend.close()
+
+
+class TestMariadbStore(StoreConformance):
+    capabilities = frozenset({"Shared"})
+    expected_skips = 0
+
+    @pytest.fixture
+    def clock(self):
+        return FakeClock()
+
+    @pytest.fixture
+    def url(self, mariadb_place):
+        url, empty = mariadb_place
+        empty()
+        return url
+
+    @pytest.fixture
+    def store(self, url, clock):
+        store = open_backend(url, clock)
+        yield store
+        store.close()
