@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tenure.events import Settled
 from tenure.execution.runners.inline import InlineRunner
 from tenure.worker.lane import Lane
 from tenure.worker.terms import Terms
@@ -148,3 +149,32 @@ def test_a_suspect_of_one_lane_runs_while_no_other_lane_does(app, clock, worker,
         assert result.result(20)["acked"] == 4
     assert Counter(map(tuple, together)) == {("suspect",): 1, ("other",): 3}
     assert app.backend.find(suspect).crashes == 0
+
+
+def test_a_suspect_met_beside_the_job_of_another_lane_goes_back_and_waits_for_its_end(app, clock, worker, run_within):
+    journal, met = [], threading.Event()
+
+    def listen(event):
+        if isinstance(event, Settled) and any(each.reason == "suspect" for each in event.settlements):
+            met.set()
+
+    app.listen(listen)
+
+    @app.job
+    def other():
+        journal.append("other began")
+        assert met.wait(15)
+        journal.append("other ended")
+
+    @app.job
+    def suspect():
+        journal.append("suspect began")
+        met.set()
+
+    id = suspect.using(queue="a").enqueue()
+    app.backend.lease(["a"], limit=1, seconds=15)
+    clock.advance(16)  # the worker will reap it, a moment after the other job began
+    other.using(queue="b").enqueue()
+    tally = run_within(worker("a", "b", most=2))
+    assert journal == ["other began", "other ended", "suspect began"]
+    assert (tally["acked"], app.backend.find(id).crashes) == (2, 0)
