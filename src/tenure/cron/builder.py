@@ -10,6 +10,7 @@ from tenure.cron.ticks import Daylight, Missing, Repeated
 from tenure.definition.builder import Dispatch, JobBuilder
 from tenure.definition.duration import Duration, to_moment, to_seconds
 from tenure.definition.job import Job
+from tenure.definition.zones import find_zone
 from tenure.errors import InvalidSchedule
 
 _LONGEST_NAME = 200
@@ -74,10 +75,12 @@ class ScheduleBuilder(JobBuilder):
             raise InvalidSchedule(f"{name!r:.60} cannot name a schedule; use 1 to {_LONGEST_NAME} printable characters")
         if self._starts_at and self._ends_at and self._starts_at >= self._ends_at:
             raise InvalidSchedule(f"schedule {name!r} ends at {self._ends_at}, before it starts at {self._starts_at}")
+        zone = job.timezone or timezone
+        find_zone(zone)  # a Job may have been made by hand
         return Schedule(
             name=name,
             job=job,
-            timezone=job.timezone or timezone,
+            timezone=zone,
             daylight=self._daylight,
             jitter=self._jitter,
             misfire=self._misfire,

@@ -70,6 +70,12 @@ def test_an_end_before_the_start_is_refused(builder):
         builder.starts_at(END).ends_at(START).freeze("UTC")
 
 
+@pytest.mark.parametrize("fields", [{"timezone": "Madrid"}, {"cron": "0 25 * * *"}])
+def test_a_job_made_by_hand_is_checked_too(app, fields):
+    with pytest.raises(InvalidSchedule):
+        app.schedule(Job(handler="clean", payload={}, **fields)).freeze("UTC")
+
+
 @pytest.mark.parametrize("name", ["x" * 201, "a\nb"])
 def test_a_name_that_cannot_be_shown_is_refused(builder, name):
     with pytest.raises(InvalidSchedule, match="cannot name a schedule"):
