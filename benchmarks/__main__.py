@@ -53,7 +53,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=1, help="take the median of this many")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--url", help="a server of yours: each row makes a database of its own there")
-    where.add_argument("--server", choices=["postgresql", "mariadb"], help="start one that writes to disk")
+    where.add_argument("--server", choices=["postgresql", "mariadb", "redis"], help="start one")
+    parser.add_argument("--volatile", action="store_true", help="the server that is started need not write to disk")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/latest.json"))
     return parser.parse_args()
 
@@ -63,7 +64,7 @@ def _server(arguments: argparse.Namespace) -> Iterator[str | None]:
     if arguments.server is None:
         yield arguments.url
     else:
-        with started(arguments.server, durable=True) as server:
+        with started(arguments.server, durable=not arguments.volatile) as server:
             yield server.url
 
 

@@ -47,4 +47,15 @@ def _mysql(server: str) -> Iterator[str]:
         connection.cursor().execute(f"DROP DATABASE {name}")
 
 
-_MAKERS = {"postgresql": _postgresql, "mysql": _mysql, "mariadb": _mysql}
+@contextmanager
+def _redis(server: str) -> Iterator[str]:
+    import redis
+
+    prefix = f"bench-{secrets.token_hex(4)}"
+    yield f"{server}?prefix={prefix}"
+    with redis.Redis.from_url(server) as connection:
+        for key in connection.scan_iter(match=f"{prefix}:*", count=10_000):
+            connection.unlink(key)
+
+
+_MAKERS = {"postgresql": _postgresql, "mysql": _mysql, "mariadb": _mysql, "redis": _redis}
