@@ -75,6 +75,10 @@ demo: ## Install Tenure as a user would and watch it work
 bench: setup ## Run the benchmarks
 	@$(BIN)/python -m benchmarks
 
+.PHONY: fuzz
+fuzz: setup ## Fuzz the parsers for minutes; with atheris if it is installed
+	@$(BIN)/python -m tests.fuzz
+
 .PHONY: format
 format: setup ## Format the code and apply the safe fixes
 	@$(BIN)/ruff check --fix --quiet . || true
