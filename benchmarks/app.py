@@ -25,6 +25,14 @@ def block(i: int) -> None:
 
 
 @app.job
+def hold(i: int) -> None:
+    """The first run holds its process until it is killed."""
+    probe.mark(i)
+    if probe.runs()[i] == 1:
+        time.sleep(3600)
+
+
+@app.job
 async def rest(i: int) -> None:
     probe.mark(i)
     await asyncio.sleep(PAUSE)

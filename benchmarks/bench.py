@@ -28,7 +28,7 @@ class Bench:
         self._environment = {**os.environ, "TENURE_URL": self.url, "BENCH_PROBE": str(folder / "probe")}
         self._environment["TENURE_KEYS"] = key = new_key().dump()
         self.app = Tenure(self.url, keys=[key])
-        self._handlers = {name: self.app.job(name=name)(_elsewhere) for name in ("noop", "block", "rest")}
+        self._handlers = {name: self.app.job(name=name)(_elsewhere) for name in ("noop", "block", "rest", "hold")}
         self.noop = self._handlers["noop"]
 
     @contextmanager

@@ -1,13 +1,16 @@
 """What a runner costs: jobs in children against inline, and jobs that wait against bare threads and a bare loop."""
 
 import asyncio
+import os
+import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from benchmarks.bench import Bench, bench, rss_megabytes, span_rate
+from benchmarks.bench import Bench, bench, rss_megabytes, span_rate, wait_until
 from benchmarks.probe import Probe
 
 _ROUNDS = 3
@@ -55,9 +58,38 @@ def children(jobs: int) -> dict[str, float]:
         it.enqueue(range(jobs))
         with it.worker(runner="process", concurrency=2) as process:
             it.wait_for(jobs, process)
-            pids = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-            sizes = [rss_megabytes(int(pid)) for pid in pids]
+            sizes = [rss_megabytes(int(pid)) for pid in _children(process.pid)]
             return {"worker RSS MB": rss_megabytes(process.pid), "child RSS MB": max(sizes)}
+
+
+def recovery(jobs: int) -> dict[str, float]:  # noqa: ARG001 - every row has one signature
+    """Seconds from kill -9 to the job's next start: of a child, and of a whole worker, at default settings."""
+    return {"child killed, s": _until_run_again(_kill_child), "worker killed, s": _until_run_again(_kill_worker)}
+
+
+def _until_run_again(kill: Callable[[subprocess.Popen[bytes]], None]) -> float:
+    with bench(1) as it:
+        it.enqueue(range(1), "hold")
+        with it.worker(runner="process") as first:
+            wait_until(lambda: it.probe.runs()[0] == 1, first)
+            with it.worker(runner="process") as second:
+                time.sleep(1.0)  # it has started, and waits
+                killed = time.perf_counter()
+                kill(first)
+                wait_until(lambda: it.probe.runs()[0] == 2, second)
+                return it.probe.starts()[0] - killed
+
+
+def _kill_child(worker: subprocess.Popen[bytes]) -> None:
+    os.kill(int(_children(worker.pid)[0]), signal.SIGKILL)
+
+
+def _kill_worker(worker: subprocess.Popen[bytes]) -> None:
+    worker.kill()
+
+
+def _children(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
 def _interleaved(measures: dict[str, Callable[[], float]]) -> dict[str, float]:
