@@ -171,7 +171,7 @@ def test_a_declaration_that_cannot_be_called_fails_and_says_so(run_command):
 def test_a_command_past_its_timeout_is_killed(make_app, outcome_of):
     app = make_app(command={"tool": {"run": ["-m", "office", "sleep"]}})
 
-    assert outcome_of(app, "command", "tool", timeout=1.0).reason == "timed_out"
+    assert outcome_of(app, "command", "tool", timeout=1.0).reason == "timeout"
 
 
 def test_a_command_line_is_never_run_by_a_shell(make_app, outcome_of, tmp_path):

@@ -13,6 +13,7 @@ import tenure
 from tenure import errors, events, permissions, settings
 from tenure.definition.options import JobOptions
 from tenure.metrics import memory
+from tenure.worker.verdict import REASONS
 from tenure.worker.worker import Worker
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -80,6 +81,11 @@ def test_an_error_is_described(name: str) -> None:
 @pytest.mark.parametrize("name", [*EVENTS, *events.Status, *memory._COUNTERS.values()])
 def test_an_event_status_or_counter_is_described(name: str) -> None:
     assert f"`{name}`" in page("events-and-metrics.md")
+
+
+def test_the_reasons_of_dead_letters_are_those_of_the_code() -> None:
+    _, _, table = (REFERENCE.parent / "how-to" / "dead-letters.md").read_text("utf-8").partition("## Why a job dies")
+    assert rows(table).keys() - {"reason", "---"} == REASONS
 
 
 @pytest.mark.parametrize("name", PUBLIC)

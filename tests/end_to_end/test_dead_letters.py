@@ -20,7 +20,7 @@ def test_dead_letters_are_listed_with_what_happened(tenure, two_dead):
     assert letter["enqueued_at"] < letter["died_at"]
     del letter["enqueued_at"], letter["died_at"]
     assert letter == {
-        "id": two_dead[1], "queue": "emails", "job": "fail", "name": "letter", "reason": "failed",
+        "id": two_dead[1], "queue": "emails", "job": "fail", "name": "letter", "reason": "retries_exhausted",
         "error": "ValueError: no luck", "attempts": 1, "crashes": 0, "fence": 1,
     }  # fmt: skip
 

@@ -64,7 +64,7 @@ def test_a_failure_backs_off_and_is_retried_until_the_budget_is_spent(app, clock
     clock.advance(10.1)
     assert run_due(app) == {"dead-lettered": 1}
     (record,) = app.backend.dead()
-    assert (record.id, record.reason, record.attempts) == (id, "failed", 3)
+    assert (record.id, record.reason, record.attempts) == (id, "retries_exhausted", 3)
     assert [(each.type, each.message, each.attempt) for each in record.failures] == [
         ("ValueError", "attempt 1", 1),
         ("ValueError", "attempt 2", 2),
@@ -149,7 +149,7 @@ def test_a_timeout_stops_python_code_and_counts_as_a_failure(app):
     assert run_due(app) == {"dead-lettered": 1}
     assert time.monotonic() - begun < 5
     record = app.backend.find(id)
-    assert (record.reason, [each.type for each in record.failures]) == ("timed_out", ["TimedOut"])
+    assert (record.reason, [each.type for each in record.failures]) == ("timeout", ["TimedOut"])
 
 
 def test_a_timeout_stops_a_coroutine(app):
@@ -159,7 +159,7 @@ def test_a_timeout_stops_a_coroutine(app):
 
     id = sleep_on.enqueue()
     assert run_due(app) == {"dead-lettered": 1}
-    assert app.backend.find(id).reason == "timed_out"
+    assert app.backend.find(id).reason == "timeout"
 
 
 def test_a_job_after_a_timeout_is_not_disturbed(app):

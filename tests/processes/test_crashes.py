@@ -57,6 +57,7 @@ def test_a_job_that_kills_its_process_every_time_is_dead_as_a_crash_loop_with_th
     assert len(site.journal("started", id)) == 4
     failure = dead.failures[-1]
     assert (len(dead.failures), failure.type) == (4, "Crashed")
+    assert failure.worker.count(":") == 2
     assert evidence in failure.message
     assert "peak memory" in failure.message
     assert f"about to {how}" in failure.trace

@@ -35,7 +35,7 @@ def test_a_job_that_hears_no_timeout_is_killed_a_second_after_it(site, runner, h
     after = site.shop.quick.enqueue()
     assert site.burst(runner, 1).code == 1
     dead = site.job(id)
-    assert (counted(dead), dead.reason, dead.failures[-1].type) == (("dead", 1, 0), "timed_out", "TimedOut")
+    assert (counted(dead), dead.reason, dead.failures[-1].type) == (("dead", 1, 0), "timeout", "TimedOut")
     assert "its process was killed" in dead.failures[-1].message
     assert 1.9 < ran_for(site, dead) < A_WHILE
     assert counted(site.job(after)) == ("done", 0, 0)
@@ -47,7 +47,7 @@ def test_a_python_loop_is_stopped_at_its_timeout_and_its_process_lives_on(site, 
     after = site.shop.quick.enqueue()
     assert site.burst(runner, 1).code == 1
     dead = site.job(id)
-    assert (counted(dead), dead.reason) == (("dead", 1, 0), "timed_out")
+    assert (counted(dead), dead.reason) == (("dead", 1, 0), "timeout")
     assert 0.4 < ran_for(site, dead) < A_WHILE
     assert site.journal("ran", after)[0][1] == site.journal("started", id)[0][1]
 
@@ -58,7 +58,7 @@ def test_a_coroutine_that_awaits_too_long_is_cancelled_and_its_neighbours_go_on(
     site.work("event_loop", 10)
     [ended] = site.wait_for_end(late)
     site.say("released")
-    assert (counted(ended), ended.reason) == (("dead", 1, 0), "timed_out")
+    assert (counted(ended), ended.reason) == (("dead", 1, 0), "timeout")
     assert counted(*site.wait_for_end(neighbour)) == ("done", 0, 0)
     assert len(site.journal("started", neighbour)) == 1
 
@@ -79,7 +79,7 @@ def test_a_coroutine_that_blocks_its_loop_is_killed_and_its_neighbours_go_back_u
     culprit = site.shop.clog.using(timeout=1).enqueue()
     [dead] = site.wait_for_end(culprit)
     site.say("released")
-    assert (counted(dead), dead.reason) == (("dead", 1, 0), "timed_out")
+    assert (counted(dead), dead.reason) == (("dead", 1, 0), "timeout")
     ended = site.wait_for_end(*neighbours)
     assert {counted(each) for each in ended} == {("done", 0, 0)}
     assert {each.failures for each in ended} == {()}
@@ -104,7 +104,7 @@ def test_in_threads_a_python_loop_is_stopped_and_its_neighbours_are_not_disturbe
     culprit = site.shop.spin.using(timeout=0.5).enqueue()
     [dead] = site.wait_for_end(culprit)
     site.say("released")
-    assert (counted(dead), dead.reason) == (("dead", 1, 0), "timed_out")
+    assert (counted(dead), dead.reason) == (("dead", 1, 0), "timeout")
     assert {counted(each) for each in site.wait_for_end(*neighbours)} == {("done", 0, 0)}
     assert len(site.journal("started")) == 3
 
@@ -118,7 +118,7 @@ def test_in_threads_a_call_into_c_is_killed_with_its_neighbours_who_go_back_unch
     site.wait_until_gone(child, seconds=20)
     site.say("released")
     *ended, dead = site.wait_for_end(*neighbours, culprit)
-    assert (counted(dead), dead.reason) == (("dead", 1, 0), "timed_out")
+    assert (counted(dead), dead.reason) == (("dead", 1, 0), "timeout")
     assert {counted(each) for each in ended} == {("done", 0, 0)}
 
 
@@ -131,7 +131,7 @@ def test_a_job_made_late_by_another_is_not_charged(site, runner, innocent, culpr
     site.wait_for("started", times=2)
     blocker = getattr(site.shop, culprit).using(timeout=2).enqueue(seconds=3600)
     *ended, dead = site.wait_for_end(*late, blocker)
-    assert (counted(dead), dead.reason) == (("dead", 1, 0), "timed_out")
+    assert (counted(dead), dead.reason) == (("dead", 1, 0), "timeout")
     assert {counted(each) for each in ended} == {("done", 0, 0)}
 
 
@@ -139,6 +139,6 @@ def test_a_killed_job_takes_the_programs_it_started_with_it(site):
     id = site.shop.call_program.using(timeout=0.3).enqueue()
     worker = site.work("process", 1)
     [dead] = site.wait_for_end(id)
-    assert dead.reason == "timed_out"
+    assert dead.reason == "timeout"
     assert sorted(worker.family()) == sorted([worker.pid, *worker.children()])
     assert len(worker.children()) <= 1

@@ -35,7 +35,7 @@ def test_before_run_counts_towards_the_timeout(site, runner, handler, counted):
     id = site.app.define(handler, {"to": "Ada", "hang": "before_run"}).timeout(0.5).dispatch()
     after = site.shop.quick.enqueue()
     assert site.burst(runner, 1).code == 1
-    assert (counted(site.job(id)), site.job(id).reason) == (("dead", 1, 0), "timed_out")
+    assert (counted(site.job(id)), site.job(id).reason) == (("dead", 1, 0), "timeout")
     assert "its process was killed" not in site.job(id).failures[-1].message
     assert len(site.journal("after:timed_out", id)) == 1
     assert site.journal("ran", after)[0][1] == site.journal("after:timed_out", id)[0][1]

@@ -54,7 +54,7 @@ def test_a_stopped_child_keeps_its_lease_until_its_deadline_and_is_then_killed(s
     child = site.wait_for("started")
     worker.send(signal.SIGSTOP, child)
     [ended] = site.wait_for_end(id)
-    assert (counted(ended), ended.reason, ended.fence) == (("dead", 1, 0), "timed_out", 1)
+    assert (counted(ended), ended.reason, ended.fence) == (("dead", 1, 0), "timeout", 1)
     assert child not in worker.family()
 
 

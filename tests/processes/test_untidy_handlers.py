@@ -25,7 +25,7 @@ def test_a_copy_that_holds_the_pipes_open_neither_keeps_its_parent_alive_nor_han
     killed = site.shop.fork_and_stay.enqueue()
     worker = site.work("process", 1)
     [ended] = site.wait_for_end(id)
-    assert (counted(ended), ended.reason) == (("dead", 1, 0), "timed_out")
+    assert (counted(ended), ended.reason) == (("dead", 1, 0), "timeout")
     pid = site.wait_for("started", killed)
     worker.send(signal.SIGKILL, pid)
     site.wait_for("started", killed, times=2)
@@ -47,7 +47,7 @@ def test_a_timeout_still_stops_a_job_after_another_has_changed_the_signal_handle
     slow = site.shop.sleep.enqueue(seconds=0.7)
     assert site.burst("process", 1).code == 1
     assert counted(site.job(messy)) == ("done", 0, 0)
-    assert (counted(site.job(late)), site.job(late).reason) == (("dead", 1, 0), "timed_out")
+    assert (counted(site.job(late)), site.job(late).reason) == (("dead", 1, 0), "timeout")
     assert counted(site.job(slow)) == ("done", 0, 0)
     assert len({pid for _, pid, _ in site.journal("started")}) == 1  # nobody had to be killed
 
@@ -87,7 +87,7 @@ def test_a_job_that_floods_a_stream_which_nobody_reads_is_stopped_and_holds_up_n
     others = [site.shop.quick.enqueue() for _ in range(20)]
     *ended, dead = site.wait_for_end(*others, id)
     assert {counted(each) for each in ended} == {("done", 0, 0)}
-    assert (counted(dead), dead.reason) == (("dead", 1, 0), "timed_out")
+    assert (counted(dead), dead.reason) == (("dead", 1, 0), "timeout")
     assert worker.process.poll() is None
 
 

@@ -512,7 +512,7 @@ def test_the_sync_backend_retries_at_once_and_then_shows_the_failure():
         ran.append(1)
         raise ValueError("no such user")
 
-    with pytest.raises(JobFailed, match="did not succeed, reason 'failed': ValueError: no such user"):
+    with pytest.raises(JobFailed, match="did not succeed, reason 'retries_exhausted': ValueError: no such user"):
         fail.enqueue()
 
     assert len(ran) == 3

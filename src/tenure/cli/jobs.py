@@ -62,7 +62,8 @@ def display(found: Mapping[str, Any], as_json: bool) -> None:
     for failure in failures:
         place = f" ({failure['place']})" if failure["place"] else ""
         story = f"{failure['type']}: {failure['message']}{place}"
-        click.echo(f"attempt {failure['attempt']} at {printing.text(failure['at'])}: {printing.text(story)}")
+        whose = f" on {printing.text(failure['worker'])}" if failure["worker"] else ""
+        click.echo(f"attempt {failure['attempt']} at {printing.text(failure['at'])}{whose}: {printing.text(story)}")
     if failures and failures[-1]["trace"]:
         click.echo(printing.text(failures[-1]["trace"]), nl=False)
 

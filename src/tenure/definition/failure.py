@@ -11,7 +11,7 @@ MAX_TRACE = 8_000
 
 
 class Failure(Struct, frozen=True):
-    """What went wrong, where, and when (UTC microseconds)."""
+    """What went wrong, where, and when (UTC microseconds); `worker` is the name of the one that recorded it."""
 
     type: str
     message: str
@@ -19,6 +19,7 @@ class Failure(Struct, frozen=True):
     attempt: int
     place: str | None = None
     trace: str | None = None
+    worker: str | None = None
 
 
 def from_exception(error: BaseException, at: int, attempt: int) -> Failure:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from msgspec import structs
+
 from tenure.backends.contract import Abandon, Ack, Backend, Lease, Nack, Verdict
 from tenure.errors import BackendError
 from tenure.events import Enqueued, LeaseLost, Listeners, Settled, Settlement, Status
@@ -23,15 +25,17 @@ logger = logging.getLogger(__name__)
 
 V = TypeVar("V", Ack, Nack, Abandon)
 E = TypeVar("E", Ack, Abandon)
+F = TypeVar("F", Nack, Abandon)
 FULL = 500  # larger batches gained nothing (docs/adr/0003)
 LINGER = 0.01
 _LAST_TRIES = 5
 
 
 class Settler:
-    """`tally` counts what became of every delivery so far."""
+    """`tally` counts what became of every delivery so far; `worker` is the name that failures are kept under."""
 
-    def __init__(self, backend: Backend, holdings: Holdings, listeners: Listeners) -> None:
+    def __init__(self, backend: Backend, holdings: Holdings, listeners: Listeners, worker: str | None = None) -> None:
+        self._worker = worker
         self._backend = backend
         self._holdings = holdings
         self._listeners = listeners
@@ -74,11 +78,18 @@ class Settler:
     def _flush(self, verdicts: Sequence[Verdict]) -> None:
         lost: list[Lease] = []
         lost += self._apply(partial(self._end, self._backend.ack), [v for v in verdicts if isinstance(v, Ack)])
-        lost += self._apply(self._backend.nack, [v for v in verdicts if isinstance(v, Nack)])
-        lost += self._apply(partial(self._end, self._backend.abandon), [v for v in verdicts if isinstance(v, Abandon)])
+        lost += self._apply(self._backend.nack, [self._named(v) for v in verdicts if isinstance(v, Nack)])
+        dead = [self._named(v) for v in verdicts if isinstance(v, Abandon)]
+        lost += self._apply(partial(self._end, self._backend.abandon), dead)
         settlements = self._count(verdicts, lost)  # before it is dropped, or it would be nowhere for a moment
         self._holdings.drop([verdict.lease for verdict in verdicts])
         self._report(verdicts, settlements, lost)
+
+    def _named(self, verdict: F) -> F:
+        """The verdict, its failure signed with the worker's name: the child that wrote it does not know it."""
+        if verdict.failure is None:
+            return verdict
+        return structs.replace(verdict, failure=structs.replace(verdict.failure, worker=self._worker))
 
     def _apply(self, verb: Callable[[Sequence[V]], list[Lease]], verdicts: Sequence[V]) -> list[Lease]:
         """One verb on its verdicts, tried until the backend answers: finished work is not forgotten.

@@ -20,6 +20,7 @@ REJECTED = frozenset(
     {"malformed", "bad_signature", "unknown_key", "unsupported_version", "forbidden", "invalid_payload"}
     | {"out_of_scope", "wrong_audience"}
 )
+REASONS = REJECTED | {"retries_exhausted", "timeout", "crash_loop", "unknown_handler", "newer_payload"}
 UNSTARTED = "unstarted"
 
 
@@ -42,7 +43,7 @@ def decide(attempt: Attempt, outcome: Outcome, default: RetryPolicy) -> Verdict:
         case "unfit":
             return Abandon(lease=lease, reason=outcome.reason or "invalid_payload", failure=outcome.failure)
     if lease.attempts >= attempt.envelope.max_retries:
-        reason = "timed_out" if outcome.kind == "timed_out" else "failed"
+        reason = "timeout" if outcome.kind == "timed_out" else "retries_exhausted"
         return Abandon(lease=lease, reason=reason, charge="attempt", failure=outcome.failure)
     delay = outcome.delay
     if delay is None:

@@ -58,7 +58,7 @@ class Worker:
         self._death: BaseException | None = None
         self._kept: float | None = None
         self._holdings = holdings = Holdings()
-        self._settler = settler = Settler(backend, holdings, listeners)
+        self._settler = settler = Settler(backend, holdings, listeners, name)
         self._bounds = Bounds(terms, len(lanes), holdings, settler.tally)
         shared = Shared(backend, terms, pipeline, holdings, settler, self._bounds, listeners)
         self._lanes = [OpenLane(lane, runner, shared, self._answered) for lane, runner in lanes]

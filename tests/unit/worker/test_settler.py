@@ -1,10 +1,12 @@
 import logging
 import threading
+from functools import partial
 
 import pytest
 
 from tenure.backends.contract import Abandon, Ack, Message, Nack
 from tenure.backends.memory import MemoryBackend
+from tenure.definition.failure import Failure
 from tenure.errors import BackendUnavailable
 from tenure.events import LeaseLost, Listeners, Settled, Status
 from tenure.worker.holdings import Holdings
@@ -38,7 +40,7 @@ def leased(backend, count=1):
 def settle(backend, verdicts, events):
     listeners = Listeners()
     listeners.add(events.append)
-    settler = Settler(backend, Holdings(), listeners)
+    settler = Settler(backend, Holdings(), listeners, "desk:1")
     for verdict in verdicts:
         settler.settle(verdict)
     settler.stop()
@@ -55,6 +57,16 @@ def test_every_kind_of_verdict_reaches_its_verb(events):
 
     assert [backend.find(str(n)).state for n in range(3)] == ["done", "delayed", "dead"]
     assert settler.tally == {Status.ACKED: 1, Status.REQUEUED: 1, Status.DEAD_LETTERED: 1}
+
+
+@pytest.mark.parametrize("verdict", [partial(Nack, charge="attempt"), partial(Abandon, reason="retries_exhausted")])
+def test_a_failure_is_kept_with_the_name_of_its_worker(events, verdict):
+    backend = MemoryBackend()
+    (lease,) = leased(backend)
+
+    settle(backend, [verdict(lease=lease, failure=Failure("ValueError", "no", 7, 1))], events)
+
+    assert backend.find("0").failures == (Failure("ValueError", "no", 7, 1, worker="desk:1"),)
 
 
 def test_one_flush_is_one_event(events):

@@ -8,8 +8,9 @@ import pytest
 from tenure import Backoff, Job, Outcome
 from tenure.backends.contract import Abandon, Ack, Nack
 from tenure.definition.failure import Failure
+from tenure.errors import MessageRejected
 from tenure.events import Settlement, Status
-from tenure.worker.verdict import decide, policy_for, refuse, settlement, status_of
+from tenure.worker.verdict import REASONS, decide, policy_for, refuse, settlement, status_of
 
 NOW = 1_893_456_000_000_000
 FAILURE = Failure("ValueError", "no", NOW, 1)
@@ -113,7 +114,9 @@ def test_a_failure_with_retries_left_goes_back_and_is_charged(attempt_of, kind, 
     assert verdict == Nack(lease=attempt.ticket, delay=1.0, charge="attempt", failure=FAILURE, reason=kind)
 
 
-@pytest.mark.parametrize(("kind", "reason"), [("failed", "failed"), ("timed_out", "timed_out"), ("retry", "failed")])
+@pytest.mark.parametrize(
+    ("kind", "reason"), [("failed", "retries_exhausted"), ("timed_out", "timeout"), ("retry", "retries_exhausted")]
+)
 @pytest.mark.parametrize(("attempts", "max_retries"), [(0, 0), (1, 1), (5, 5), (7, 5)])
 def test_a_failure_without_retries_left_is_dead(attempt_of, kind, reason, attempts, max_retries):
     attempt = attempt_of(Job(handler="ping", max_retries=max_retries), attempts=attempts)
@@ -206,8 +209,8 @@ def test_a_job_before_its_expiry_may_run(attempt_of):
         (Nack, {"charge": "attempt"}, Status.REQUEUED, True),
         (Nack, {"charge": "crash"}, Status.REQUEUED, True),
         (Nack, {"charge": "suspect"}, Status.POSTPONED, False),
-        (Abandon, {"reason": "failed", "charge": "attempt"}, Status.DEAD_LETTERED, True),
-        (Abandon, {"reason": "timed_out", "charge": "attempt"}, Status.DEAD_LETTERED, True),
+        (Abandon, {"reason": "retries_exhausted", "charge": "attempt"}, Status.DEAD_LETTERED, True),
+        (Abandon, {"reason": "timeout", "charge": "attempt"}, Status.DEAD_LETTERED, True),
         (Abandon, {"reason": "crash_loop"}, Status.DEAD_LETTERED, False),
         (Abandon, {"reason": "unknown_handler"}, Status.DEAD_LETTERED, False),
         (Abandon, {"reason": "malformed"}, Status.REJECTED, False),
@@ -223,3 +226,8 @@ def test_each_verdict_has_its_status(lease_of, kind, facts, status, failed):
 
     assert status_of(verdict) is status
     assert settlement(verdict) == Settlement("id-1", "default", status, 2, facts.get("reason"), failed)
+
+
+@pytest.mark.parametrize("error", MessageRejected.__subclasses__())
+def test_every_reason_to_reject_a_message_is_a_known_one(error):
+    assert error.reason in REASONS
