@@ -105,6 +105,26 @@ class PartialPut(BackendError):
         self.accepted = accepted
 
 
+class DuplicateJob(TenureError):
+    """A job with the same `unique` waits or runs already; `existing` is its id."""
+
+    def __init__(self, message: str, existing: str) -> None:
+        super().__init__(message)
+        self.existing = existing
+
+
+class RateLimited(TenureError):
+    """There is no token now; `again` is seconds until the next."""
+
+    def __init__(self, message: str, again: float) -> None:
+        super().__init__(message)
+        self.again = again
+
+
+class CircuitOpen(TenureError):
+    """A circuit breaker is open: what it stands before has failed too often, and is not tried for a while."""
+
+
 class JobNotFound(TenureError, LookupError):
     """No job with this id is known, or it is not in the state the verb needs."""
 

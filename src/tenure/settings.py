@@ -14,7 +14,7 @@ from tenure.permissions import Command, Event, Http, Scope, Shell
 from tenure.redaction import SENSITIVE
 
 PREFIX = "TENURE_"
-_SECRET = frozenset({"keys", "url", "backends"})
+_SECRET = frozenset({"keys", "url", "store", "backends"})
 
 
 class Retention(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -45,6 +45,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     url: str = "sqlite:///tenure.db"
     backends: dict[str, str] = {}
+    store: str | None = None
     app: str | None = None
     modules: tuple[str, ...] = ()
     environment: str = "production"
@@ -61,6 +62,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     max_bytes: int = 262_144
     max_retries: int = 0
     backoff: dict[str, Any] = {}
+    rates: dict[str, str | int] = {}
+    breaker_threshold: int = 5
+    breaker_cooldown: float = 60.0
     default_timeout: float | None = None
     unknown_patience: float = 3600.0
     lease: float = 15.0
@@ -97,6 +101,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             raise ValueError("recycle_after must be at least 1 job; leave it out for no limit")
         if self.max_memory is not None and not self.max_memory > 0:
             raise ValueError("max_memory must be more than 0 MB; leave it out for no limit")
+        if self.breaker_threshold < 1 or not self.breaker_cooldown > 0:
+            raise ValueError("breaker_threshold must be at least 1, and breaker_cooldown more than 0 seconds")
         if self.default_timeout is not None and not self.default_timeout > 0:
             raise ValueError("default_timeout must be more than 0 seconds; leave it out for no limit")
 

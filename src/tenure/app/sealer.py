@@ -44,6 +44,7 @@ class Sealer:
             priority=job.priority,
             delay=job.delay,
             due=due_at(job, now) if job.at is not None else 0,
+            unique=job.unique,
         )
 
     def _envelope(self, job: Job, channel: Channel, identifier: str, now: int, depth: int) -> Envelope:

@@ -14,9 +14,11 @@ import msgspec
 
 from tenure import settings as setting
 from tenure.app.each import Refusals, put_each, seal
+from tenure.app.guarding import Guards
 from tenure.app.lanes import find_lanes, queues_of
 from tenure.app.scheduling import schedules_of
 from tenure.app.sealer import Channel, Sealer
+from tenure.app.stores import Stores, put_unique, require_exclusive, rules_of, warden_of
 from tenure.app.workshop import Workshop
 from tenure.backends.contract import Backend, Embedded, Fate, InProcess, Keyed, Lease, Message, Steerable, Verdict
 from tenure.backends.opening import open_backend, without_secrets
@@ -37,6 +39,7 @@ from tenure.definition.retry import Backoff, RetryPolicy
 from tenure.errors import BackendError, PartialPut, SettingsError, TenureError
 from tenure.events import CancelRequested, Enqueued, Listener, Listeners
 from tenure.execution.attempt import Attempt, Performer
+from tenure.guards.store import Store
 from tenure.metrics.memory import MemoryCollector, WorkerCounters
 from tenure.permissions import Argument
 from tenure.wire.envelope import Wire
@@ -45,6 +48,7 @@ from tenure.wire.signing import Key, Ring, new_key, parse_key
 from tenure.worker.lane import Lane, RunnerKind
 from tenure.worker.pipeline import Pipeline
 from tenure.worker.terms import Terms
+from tenure.worker.warden import Warden
 from tenure.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -80,6 +84,8 @@ class Tenure:
         self._sealer = Sealer(self.registry, self.queues, self.clock)
         self.schedules = schedules_of(self)
         self.retry = retry or _backoff(self.settings.backoff)
+        self.guards = Guards(self._store, rules_of(self.settings))
+        self._stores = Stores(self.settings, self.clock)
         self._channels: dict[str, Channel] = {}
         self._opening = threading.Lock()
         for alias, queue in self.settings.aliases.items():
@@ -99,7 +105,7 @@ class Tenure:
         decorator = Decorator(self, options)
         return decorator if function is None else decorator(function)
 
-    def register(self, key: str, cls: type, **options: Unpack[HandlerOptions]) -> None:
+    def register(self, key: str, cls: type, /, **options: Unpack[HandlerOptions]) -> None:
         """Make a class with a `handle` method the handler for a key."""
         handler = from_class(key, cls, options)
         handler.defaults.setdefault("max_retries", self.settings.max_retries)
@@ -121,21 +127,29 @@ class Tenure:
         """Put one job on its queue, here or on another backend (a name from the settings, or a URL)."""
         channel = self.channel(backend)
         message = self._sealer.message(job, channel)
-        channel.backend.put([message])
+        if job.unique is not None and (existing := put_unique(channel.backend, message, job.duplicate)):
+            return existing
+        if job.unique is None:
+            channel.backend.put([message])
         if self.listeners:
             self.listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
         return message.id
 
     def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[str]:
-        """Put many jobs, a thousand a round trip; each thousand is stored whole or not at all."""
+        """Put many jobs, a thousand a round trip; each thousand is stored whole or not at all.
+
+        One that has a `unique` and meets its like is left out of what is stored, and of what is returned.
+        """
         channel = self.channel(backend)
         ids: list[str] = []
         try:
             for chunk in _chunks(jobs, CHUNK):
                 messages = [self._sealer.message(job, channel) for job in chunk]
-                channel.backend.put(messages)
-                ids += [message.id for message in messages]
-                self._tell(messages)
+                require_exclusive(channel.backend, messages)
+                new = set(channel.backend.put(messages))
+                stored = [message for message in messages if message.unique is None or message.id in new]
+                ids += [message.id for message in stored]
+                self._tell(stored)
         except TenureError as error:
             ids += error.accepted if isinstance(error, PartialPut) else []
             if not ids:
@@ -146,14 +160,23 @@ class Tenure:
     def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[str | Exception]:
         """Put jobs that have nothing to do with each other; of each its id, or why it was refused."""
         channel = self.channel(backend)
-        sealed = [seal(self._sealer, job, channel) for job in jobs]
+        sealed = [
+            seal(self._sealer, job, channel) if job.unique is None else self._enqueued(job, backend) for job in jobs
+        ]
         messages = [each for each in sealed if isinstance(each, Message)]
         size = 1 if isinstance(channel.backend, SyncBackend) else CHUNK  # there to put is to run, and some jobs fail
         refused: Refusals = {}
         for first in range(0, len(messages), size):
             refused |= put_each(channel.backend, messages[first : first + size])
         self._tell([message for message in messages if message.id not in refused])
-        return [each if isinstance(each, Exception) else refused.get(each.id, each.id) for each in sealed]
+        return [refused.get(each.id, each.id) if isinstance(each, Message) else each for each in sealed]
+
+    def _enqueued(self, job: Job, backend: str | None) -> str | Exception:
+        """The id of a job, or why there is none."""
+        try:
+            return self.enqueue(job, backend)
+        except Exception as error:  # whatever it is, it is the affair of whoever made this job
+            return error
 
     def cancel(self, id: str, backend: str | None = None) -> Fate:
         """Cancel a job: one that waits has ended, `cancelled`; one that runs is `asked` to stop, and interrupted.
@@ -203,8 +226,9 @@ class Tenure:
         served = tuple(queue for lane in found for queue in lane.queues)
         terms = Terms(queues=served, lease_seconds=self.settings.lease, burst=burst, most=most)
         channel = self.channel()
-        pipeline = self._pipeline(channel.wire)
-        workshop = Workshop(self.settings, self.clock, self.listeners, self.queues, channel.backend, pipeline)
+        store = self._stores.of(channel.backend)
+        pipeline = self._pipeline(channel.wire, self._warden(channel.backend))
+        workshop = Workshop(self.settings, self.clock, self.listeners, self.queues, channel.backend, pipeline, store)
         return workshop.worker(found, terms, location or self.settings.app)
 
     def command(self, name: str, target: Callable[..., Any], *, arguments: Sequence[Argument] | None = None) -> None:
@@ -256,6 +280,7 @@ class Tenure:
         """Close what was opened; the app opens it again when it is used again."""
         while self._channels:
             self._channels.popitem()[1].backend.close()
+        self._stores.close()
 
     def __enter__(self) -> Self:
         return self
@@ -276,7 +301,7 @@ class Tenure:
         if isinstance(backend, Keyed):
             backend.mark_with(ring)
         if isinstance(backend, SyncBackend):
-            backend.runs_with(lambda lease: self._run_now(lease, channel.wire))
+            backend.runs_with(lambda lease: self._run_now(lease, channel))
         return channel
 
     def _ring(self, backend: Backend) -> Ring:
@@ -296,7 +321,17 @@ class Tenure:
             )
         return Ring(keys, verify=self.settings.verify, scopes=self.settings.scopes)
 
-    def _pipeline(self, wire: Wire) -> Pipeline:
+    def forget(self, idempotency_key: str) -> bool:
+        """Let a job with this idempotency key run again; whether the key was known."""
+        return self.guards.forget(idempotency_key)
+
+    def _store(self) -> Store:
+        return self._stores.of(self.backend)
+
+    def _warden(self, backend: Backend) -> Warden:
+        return warden_of(backend, self._stores.of(backend), self.guards.rules, self.settings.lease)
+
+    def _pipeline(self, wire: Wire, warden: Warden) -> Pipeline:
         return Pipeline(
             wire,
             self.registry,
@@ -304,17 +339,21 @@ class Tenure:
             self.retry,
             patience=self.settings.unknown_patience,
             default_timeout=self.settings.default_timeout,
+            warden=warden,
         )
 
-    def _run_now(self, lease: Lease, wire: Wire) -> Verdict:
+    def _run_now(self, lease: Lease, channel: Channel) -> Verdict:
         """For the sync backend: the path a worker takes, without the worker."""
-        pipeline = self._pipeline(wire)
+        warden = self._warden(channel.backend)
+        pipeline = self._pipeline(channel.wire, warden)
         attempts, verdicts = pipeline.admit([lease])
         if verdicts:
             return verdicts[0]
         attempt: Attempt = attempts[0]
         with Performer(self.clock) as performer:
-            return pipeline.conclude(attempt, performer.perform(attempt))
+            verdict = pipeline.conclude(attempt, performer.perform(attempt))
+        warden.mark(warden.attach([verdict]))
+        return verdict
 
     def _tell_cancelled(self, fates: dict[str, Fate]) -> None:
         ended = tuple(id for id, fate in fates.items() if fate == "cancelled")

@@ -19,6 +19,7 @@ from tenure.execution.runners.children import ChildrenRunner
 from tenure.execution.runners.contract import Runner
 from tenure.execution.runners.inline import InlineRunner
 from tenure.execution.runners.wear import Wear
+from tenure.guards.store import Store
 from tenure.settings import Settings
 from tenure.worker.hooks import QueueHooks
 from tenure.worker.janitor import Janitor
@@ -42,6 +43,7 @@ class Workshop:
     queues: Queues
     backend: Backend
     pipeline: Pipeline
+    store: Store
 
     def worker(self, lanes: Sequence[Lane], terms: Terms, location: str | None) -> Worker:
         """`location` is where child processes import the app from."""
@@ -71,7 +73,7 @@ class Workshop:
 
     def _janitor(self) -> Janitor:
         kept = {state: days * DAY for state, days in msgspec.structs.asdict(self.settings.retention).items()}
-        return Janitor(self.backend, self.clock, kept)
+        return Janitor(self.backend, self.clock, kept, self.store)
 
     def _hooks(self, queues: Sequence[str], worker: str) -> QueueHooks:
         limits = (self.settings.refresh_interval, self.settings.hook_timeout)

@@ -48,6 +48,13 @@ class SyncBackend:
     def abandon(self, verdicts: Sequence[Abandon]) -> list[Lease]:
         return [verdict.lease for verdict in verdicts]
 
+    def park(self, verdicts: Sequence[Park]) -> list[Lease]:
+        return [verdict.lease for verdict in verdicts]
+
+    def rouse(self, keys: Sequence[str] | None, limit: int) -> dict[str, float]:
+        """Nobody waits here: a job that may not run now fails in the caller."""
+        return {}
+
     def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
         return list(leases)
 

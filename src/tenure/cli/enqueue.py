@@ -23,6 +23,13 @@ from tenure.cli.loading import app_with_handlers
 @click.option("--max-retries", type=int, metavar="N", help="How often a failure is tried again.")
 @click.option("--timeout", metavar="TIME", help="How long one attempt may take.")
 @click.option("--idempotency-key", metavar="TEXT", help="Jobs with the same key take effect once.")
+@click.option("--idempotency-ttl", metavar="TIME", help="For how long a success with the key counts: 1h, 2d.")
+@click.option("--single-instance", is_flag=True, default=None, help="Run no other of the same name meanwhile.")
+@click.option("--at-most", type=int, metavar="N", help="Run at most N of this handler, or of the key, at a time.")
+@click.option("--rate", metavar="RATE", help="Start no more than this of the handler, or of the key: 60/min, 10/s.")
+@click.option("--key", metavar="TEXT", help="What --at-most and --rate count by, such as a tenant.")
+@click.option("--breaker", metavar="NAME", help="Wait while this circuit breaker is open.")
+@click.option("--unique", metavar="TEXT", help="Store nothing while a job with the same waits or runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def enqueue(handler: str, payload: str | None, as_json: bool, **options: Any) -> None:
     """Put one job for HANDLER on its queue, and print its id."""
@@ -51,6 +58,6 @@ def _value(name: str, value: Any) -> Any:
     """Plain numbers are seconds and priorities; everything else is checked where jobs are made."""
     if name == "priority" and value.isdecimal():
         return int(value)
-    if name in ("delay", "timeout") and value.replace(".", "", 1).isdecimal():
+    if name in ("delay", "timeout", "idempotency_ttl") and value.replace(".", "", 1).isdecimal():
         return float(value)
     return value

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, time
-from typing import Any, Self, Unpack
+from typing import Any, Literal, Self, Unpack
 
 from tenure.definition import frequency
 from tenure.definition.duration import Duration
@@ -63,8 +63,26 @@ class JobBuilder:
     def single_instance(self, single: bool = True) -> Self:
         return self.options(single_instance=single)
 
-    def idempotency_key(self, key: str) -> Self:
-        return self.options(idempotency_key=key)
+    def idempotency_key(self, key: str, ttl: Duration | None = None) -> Self:
+        """Jobs with the same key succeed once within `ttl`, a day unless told otherwise."""
+        return self.options(idempotency_key=key, idempotency_ttl=ttl)
+
+    def key(self, key: str) -> Self:
+        """What `at_most` and `rate` count by, such as a tenant, instead of the handler."""
+        return self.options(key=key)
+
+    def at_most(self, count: int) -> Self:
+        return self.options(at_most=count)
+
+    def rate(self, rate: str | int) -> Self:
+        return self.options(rate=rate)
+
+    def breaker(self, name: str) -> Self:
+        return self.options(breaker=name)
+
+    def unique(self, key: str, duplicate: Literal["return", "refuse"] = "return") -> Self:
+        """While a job with this key waits or runs, another is not stored."""
+        return self.options(unique=key, duplicate=duplicate)
 
     def backoff(self, backoff: Backoff | Strategy) -> Self:
         return self.options(backoff=backoff)

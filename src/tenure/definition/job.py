@@ -1,7 +1,7 @@
 """Job: what is to be done, where and when, as one frozen value."""
 
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from msgspec import Struct, structs
 
@@ -9,6 +9,7 @@ from tenure.definition.duration import is_length, to_moment
 from tenure.definition.options import FOLLOWERS, JobFields, check_key, check_queue, normalise
 from tenure.definition.retry import Backoff
 from tenure.errors import InvalidJob
+from tenure.guards.rate import parse
 
 DEFAULT_QUEUE = "default"
 DEFAULT_PRIORITY = 5
@@ -18,6 +19,10 @@ _KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
     ("name", (str, type(None)), "text or None"),
     ("idempotency_key", (str, type(None)), "text or None"),
     ("id", (str, type(None)), "text or None"),
+    ("key", (str, type(None)), "text or None"),
+    ("rate", (str, type(None)), "text or None"),
+    ("breaker", (str, type(None)), "text or None"),
+    ("unique", (str, type(None)), "text or None"),
     ("single_instance", (bool,), "True or False"),
     ("backoff", (Backoff, type(None)), "a Backoff or None"),
     ("meta", (dict,), "a dict"),
@@ -29,6 +34,8 @@ class Job(Struct, frozen=True, kw_only=True):
 
     `at` and `delay` say the earliest start, `expires_at` the latest.
     `then`, `on_failure` and `finally_` are enqueued when it ends so, `chain` one after the other while they succeed.
+    `idempotency_key`, `single_instance`, `at_most`, `rate` and `breaker` are guards: what must hold for it to start.
+    `unique` keeps a second one out while one waits or runs; `duplicate` says what becomes of the second.
     `cron`, `timezone`, `enabled`, `environments` and `depends_on` matter to schedules only and do not travel.
     A job enqueued twice is two jobs, unless it was given an `id`.
     """
@@ -45,6 +52,13 @@ class Job(Struct, frozen=True, kw_only=True):
     expires_at: datetime | None = None
     single_instance: bool = False
     idempotency_key: str | None = None
+    idempotency_ttl: float | None = None
+    key: str | None = None
+    at_most: int | None = None
+    rate: str | None = None
+    breaker: str | None = None
+    unique: str | None = None
+    duplicate: Literal["return", "refuse"] = "return"
     backoff: Backoff | None = None
     max_crashes: int = DEFAULT_MAX_CRASHES
     meta: dict[str, Any] = {}
@@ -67,7 +81,7 @@ class Job(Struct, frozen=True, kw_only=True):
         for name, kinds, words in _KINDS:
             if not isinstance(getattr(self, name), kinds):
                 raise InvalidJob(f"{name} must be {words}, got {getattr(self, name)!r}")
-        for name in ("name", "idempotency_key", "id"):
+        for name in ("name", "idempotency_key", "id", "key", "breaker", "unique"):
             if len(getattr(self, name) or "") > MAX_TEXT:
                 raise InvalidJob(f"{name} has {len(getattr(self, name))} characters, more than {MAX_TEXT}")
         for name in FOLLOWERS if self.has_followers else ():
@@ -87,7 +101,18 @@ class Job(Struct, frozen=True, kw_only=True):
         if type(self.max_crashes) is not int or self.max_crashes < 0:
             raise InvalidJob(f"max_crashes must be a whole number of at least 0, got {self.max_crashes!r}")
 
+        if self.at_most is not None and (type(self.at_most) is not int or self.at_most < 1):
+            raise InvalidJob(
+                f"at_most must be a whole number of at least 1, or None for no limit, got {self.at_most!r}"
+            )
+        if self.rate is not None:
+            parse(self.rate)
+        if self.duplicate not in ("return", "refuse"):
+            raise InvalidJob(f'duplicate must be "return" or "refuse", got {self.duplicate!r}')
+
     def _check_times(self) -> None:
+        if self.idempotency_ttl is not None and not (is_length(self.idempotency_ttl) and self.idempotency_ttl > 0):
+            raise InvalidJob(f"idempotency_ttl must be more than 0 seconds, got {self.idempotency_ttl!r}")
         if self.timeout is not None and not (is_length(self.timeout) and self.timeout > 0):
             raise InvalidJob(f"timeout must be more than 0 seconds, or None for no limit, got {self.timeout!r}")
         if not is_length(self.delay):

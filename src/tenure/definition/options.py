@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from tenure.definition.duration import Duration, to_moment, to_seconds
 from tenure.definition.retry import Backoff, Strategy
 from tenure.errors import InvalidJob
+from tenure.guards.rate import parse
 
 if TYPE_CHECKING:
     from tenure.definition.job import Job
@@ -35,6 +36,13 @@ class JobOptions(TypedDict, total=False):
     expires_at: datetime | None
     single_instance: bool
     idempotency_key: str | None
+    idempotency_ttl: Duration | None
+    key: str | None
+    at_most: int | None
+    rate: str | int | None
+    breaker: str | None
+    unique: str | None
+    duplicate: Literal["return", "refuse"]
     backoff: Backoff | Strategy | None
     max_crashes: int
     meta: dict[str, Any]
@@ -91,6 +99,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "priority": _priority,
     "timeout": lambda length: to_seconds(length, "timeout"),
     "delay": lambda length: to_seconds(length, "delay"),
+    "idempotency_ttl": lambda length: to_seconds(length, "idempotency_ttl"),
+    "rate": lambda rate: str(parse(rate)),
     "at": lambda moment: to_moment(moment, "at"),
     "expires_at": lambda moment: to_moment(moment, "expires_at"),
     "backoff": _backoff,

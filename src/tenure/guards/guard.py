@@ -40,8 +40,3 @@ class Guard(Protocol):
     def renew(self, state: State | None, holder: Holder, now: int) -> Step | Refusal | None: ...
 
     def settle(self, state: State | None, holder: Holder, ending: Ending, now: int) -> Step | None: ...
-
-
-def key_of(kind: str, *names: str) -> str:
-    """A store's key: what it is for, and of whom."""
-    return ":".join((kind, *names))

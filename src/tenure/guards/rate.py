@@ -1,6 +1,6 @@
 """Rates: so many starts in any window of a period, by the generic cell rate algorithm (GCRA).
 
-A token is spent by a job that starts, and by nothing else. Starts are spread evenly unless a burst is allowed;
+A token is spent by a job that starts, and by nothing else. Starts are spread evenly, up to a burst of a few at once;
 a burst is paid for by a slower refill, so that the limit holds in every window, not from one minute's edge to the next.
 """
 
@@ -25,6 +25,11 @@ class Rate(Struct, frozen=True, gc=False):
     period: int
     burst: int = 1
 
+    @classmethod
+    def of(cls, count: int, period: int, burst: int | None = None) -> "Rate":
+        """Unless told otherwise a tenth may start at once, so that a busy rate is not slowed down by its own pace."""
+        return cls(count, period, max(1, count // 10) if burst is None else burst)
+
     @property
     def interval(self) -> int:
         """Microseconds between tokens, rounded up: never more than the limit."""
@@ -32,7 +37,8 @@ class Rate(Struct, frozen=True, gc=False):
 
     def __str__(self) -> str:
         period = next((name for name in ("s", "min", "h", "d") if _PERIODS[name] == self.period), f"{self.period}s")
-        return f"{self.count}/{period}" + (f" burst {self.burst}" if self.burst > 1 else "")
+        usual = self == Rate.of(self.count, self.period)
+        return f"{self.count}/{period}" + ("" if usual else f" burst {self.burst}")
 
 
 def parse(text: str | int) -> Rate:
@@ -41,7 +47,7 @@ def parse(text: str | int) -> Rate:
     found = _RATE.fullmatch(words) if isinstance(words, str) else None
     if found is None:
         raise InvalidJob(f'{text!r} is not a rate; write "60/min", "10/s", "10/s burst 5", or a whole number a minute')
-    rate = Rate(int(found[1]), _PERIODS[found[2]], int(found[3] or 1))
+    rate = Rate.of(int(found[1]), _PERIODS[found[2]], int(found[3]) if found[3] else None)
     if rate.count < 1 or not 1 <= rate.burst <= rate.count:
         raise InvalidJob(f"the rate {text!r} must allow at least 1, and a burst of 1 up to the rate")
     return rate

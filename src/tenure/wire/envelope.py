@@ -51,6 +51,11 @@ class Envelope(Struct, frozen=True, rename="camel"):
     expires_at: datetime | UnsetType = UNSET
     version: int | UnsetType = UNSET
     callbacks: "Callbacks | UnsetType" = UNSET
+    idempotency_ttl: Annotated[float, Meta(gt=0)] | UnsetType = UNSET
+    key: Text | UnsetType = UNSET
+    at_most: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    rate: Text | UnsetType = UNSET
+    breaker: Text | UnsetType = UNSET
 
     @property
     def payload_version(self) -> int:
@@ -119,6 +124,11 @@ class Wire:
             job.expires_at or UNSET,
             UNSET if version == 1 else version,
             callbacks or UNSET,
+            job.idempotency_ttl or UNSET,
+            UNSET if job.key is None else job.key,
+            job.at_most or UNSET,
+            job.rate or UNSET,
+            job.breaker or UNSET,
         )
 
     def seal_follower(self, follower: Follower, identifier: str, now: int, meta: dict[str, Any]) -> bytes:

@@ -2,13 +2,15 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from tenure.backends.contract import Backend, Lease
-from tenure.clock import MICROSECOND, Clock
+from tenure.clock import MICROSECOND
 from tenure.errors import BackendError
 from tenure.events import LeaseLost, Listeners, Reaped
 from tenure.worker.holdings import Holdings
+from tenure.worker.pipeline import Pipeline
 from tenure.worker.terms import Terms
 
 logger = logging.getLogger(__name__)
@@ -29,7 +31,7 @@ class Keeper:
         terms: Terms,
         holdings: Holdings,
         listeners: Listeners,
-        clock: Clock,
+        pipeline: Pipeline,
         hand_back: Callable[[float], None],
         lose: Callable[[Sequence[Lease]], None],
     ) -> None:
@@ -38,7 +40,8 @@ class Keeper:
         self._terms = terms
         self._holdings = holdings
         self._listeners = listeners
-        self._clock = clock
+        self._clock = pipeline.clock
+        self._warden = pipeline.warden
         self._hand_back = hand_back
         self._lose = lose
         self._stopping = threading.Event()
@@ -61,6 +64,7 @@ class Keeper:
         now = self._clock.monotonic()
         self._hand_back(_STALE)
         self._renew(now)
+        self._warden.rouse(time.monotonic())  # real, as the waits it measures are
         if now >= self._reap_at and not self._clock_jumped(now):
             self._reap_at = now + self._terms.lease_seconds / 3
             self._reap()
@@ -71,7 +75,9 @@ class Keeper:
             return
         self._asked = now
         try:
-            lost = self._backend.renew(leases, seconds=self._terms.lease_seconds)
+            # Guards first: what could not be renewed is tried again, or let go with its lease.
+            lost = self._warden.keep(leases)
+            lost += self._backend.renew(leases, seconds=self._terms.lease_seconds)
         except BackendError:
             self._let_go(self._holdings.overdue(self._clock.monotonic()))
             raise

@@ -15,6 +15,7 @@ from tenure.worker.lane import Lane
 from tenure.worker.pauses import Pauses
 from tenure.worker.shared import Shared
 from tenure.worker.verdict import UNSTARTED
+from tenure.worker.warden import Room
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class Leaser:
         self._holdings = shared.holdings
         self._settler = shared.settler
         self._listeners = shared.listeners
+        self._warden = shared.pipeline.warden
         self._on_answer = on_answer
         self._stopping = threading.Event()
         self._pauses = Pauses()
@@ -60,6 +62,10 @@ class Leaser:
         if self._bounds.has_nothing(self) or not self._holdings.may_grow(self):
             self._wait_for_room()
             return
+        room, pause = self._warden.room(self._lane.order())
+        if not room:
+            self._stopping.wait(min(pause, _WAIT))
+            return
         wanted = self._inbox.demand(len(self._holdings))
         limit = self._bounds.claim(wanted) if wanted > 0 else 0
         if limit <= 0:
@@ -68,7 +74,7 @@ class Leaser:
         is_scarce = limit < wanted and self._bounds.are_shared
         asked = time.monotonic()
         try:
-            leases = self._lease(limit, asked, is_scarce=is_scarce)
+            leases = self._lease(room, limit, asked, is_scarce=is_scarce)
         except BackendError as error:
             logger.warning("leasing from %s failed, trying again: %s", ", ".join(self._lane.queues), error)
             self._stopping.wait(self._pauses.longer())
@@ -78,10 +84,10 @@ class Leaser:
         if not leases:
             self._wait_for_work(asked, before, is_scarce=is_scarce)
 
-    def _lease(self, limit: int, asked: float, *, is_scarce: bool) -> list[Lease]:
+    def _lease(self, room: Room, limit: int, asked: float, *, is_scarce: bool) -> list[Lease]:
         # The first answer says that the backend is there, so it is not waited for.
         wait = 0.0 if self._bounds.ends_when_empty or is_scarce or not self._answered else _WAIT
-        leases = self._backend.lease(self._lane.order(), limit=limit, seconds=self._seconds, wait=wait)
+        leases = self._lease_from(room, limit, wait)
         if not self._answered:
             self._answered = True
             self._on_answer()
@@ -89,6 +95,16 @@ class Leaser:
             self._pauses.reset()
             self._hand_on(leases, asked)
         return leases
+
+    def _lease_from(self, room: Room, limit: int, wait: float) -> list[Lease]:
+        """From the first portion that has any; what is waited for is few enough for all of them."""
+        if len(room) > 1:
+            for queues, most in room:
+                if leases := self._backend.lease(queues, limit=min(limit, most), seconds=self._seconds):
+                    return leases
+        queues = [queue for portion, _ in room for queue in portion]
+        most = min(most for _, most in room)
+        return self._backend.lease(queues, limit=min(limit, most), seconds=self._seconds, wait=wait)
 
     def _wait_for_work(self, asked: float, before: int | None, *, is_scarce: bool) -> None:
         self._holdings.go_on(self)

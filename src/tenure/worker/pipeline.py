@@ -20,9 +20,11 @@ from tenure.errors import (
 )
 from tenure.execution.attempt import Attempt, check_version
 from tenure.execution.outcome import Outcome
+from tenure.guards.memory import MemoryStore
 from tenure.wire.envelope import Envelope, Wire
 from tenure.wire.followers import followers
 from tenure.worker.verdict import decide, refuse
+from tenure.worker.warden import Warden
 
 _LOOK_AGAIN = 5.0
 
@@ -39,6 +41,7 @@ class Pipeline:
         *,
         patience: float = 3600.0,
         default_timeout: float | None = None,
+        warden: Warden | None = None,
     ) -> None:
         self._wire = wire
         self._registry = registry
@@ -46,6 +49,7 @@ class Pipeline:
         self._retry = retry
         self._patience = patience
         self._default_timeout = default_timeout
+        self.warden = warden or Warden(MemoryStore(clock))
 
     def admit(self, leases: Sequence[Lease]) -> tuple[list[Attempt], list[Verdict]]:
         """The attempts to run, and the verdicts on what may not."""
@@ -58,7 +62,8 @@ class Pipeline:
                 attempts.append(admitted)
             else:
                 verdicts.append(admitted)
-        return attempts, verdicts
+        attempts, refused = self.warden.admit(attempts, now)
+        return attempts, verdicts + refused
 
     def conclude(self, attempt: Attempt, outcome: Outcome) -> Verdict:
         return self._followed(decide(attempt, outcome, self._retry), attempt.envelope)

@@ -13,17 +13,18 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from tenure.backends.contract import Abandon, Ack, Backend, Lease, Nack, Verdict
+from tenure.backends.contract import Abandon, Ack, Backend, Lease, Nack, Park, Parking, Verdict
 from tenure.errors import BackendError
 from tenure.events import Enqueued, LeaseLost, Listeners, Settled, Settlement, Status
 from tenure.redaction import one_line
 from tenure.worker.holdings import Holdings
 from tenure.worker.pauses import Pauses
 from tenure.worker.verdict import settlement
+from tenure.worker.warden import Warden
 
 logger = logging.getLogger(__name__)
 
-V = TypeVar("V", Ack, Nack, Abandon)
+V = TypeVar("V", Ack, Nack, Abandon, Park, Verdict)
 E = TypeVar("E", Ack, Abandon)
 F = TypeVar("F", Nack, Abandon)
 FULL = 500  # larger batches gained nothing (docs/adr/0003)
@@ -34,9 +35,17 @@ _LAST_TRIES = 5
 class Settler:
     """`tally` counts what became of every delivery so far; `worker` is the name that failures are kept under."""
 
-    def __init__(self, backend: Backend, holdings: Holdings, listeners: Listeners, worker: str | None = None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        holdings: Holdings,
+        listeners: Listeners,
+        warden: Warden,
+        worker: str | None = None,
+    ) -> None:
         self._worker = worker
         self._backend = backend
+        self._warden = warden
         self._holdings = holdings
         self._listeners = listeners
         self._verdicts: deque[Verdict] = deque()
@@ -76,11 +85,14 @@ class Settler:
         self._hurry.set()
 
     def _flush(self, verdicts: Sequence[Verdict]) -> None:
-        lost: list[Lease] = []
+        verdicts = self._warden.attach(verdicts)
+        lost = self._apply(self._warden.mark, verdicts)
         lost += self._apply(partial(self._end, self._backend.ack), [v for v in verdicts if isinstance(v, Ack)])
         lost += self._apply(self._backend.nack, [self._named(v) for v in verdicts if isinstance(v, Nack)])
         dead = [self._named(v) for v in verdicts if isinstance(v, Abandon)]
         lost += self._apply(partial(self._end, self._backend.abandon), dead)
+        if isinstance(self._backend, Parking):
+            lost += self._apply(self._backend.park, [v for v in verdicts if isinstance(v, Park)])
         settlements = self._count(verdicts, lost)  # before it is dropped, or it would be nowhere for a moment
         self._holdings.drop([verdict.lease for verdict in verdicts])
         self._report(verdicts, settlements, lost)

@@ -22,6 +22,7 @@ REJECTED = frozenset(
 )
 REASONS = REJECTED | {"retries_exhausted", "timeout", "crash_loop", "unknown_handler", "newer_payload"}
 UNSTARTED = "unstarted"
+SKIPPED = "skipped-idempotent"
 
 
 def decide(attempt: Attempt, outcome: Outcome, default: RetryPolicy) -> Verdict:
@@ -94,6 +95,8 @@ _ENDED = {"done": Status.ACKED, "cancelled": Status.CANCELLED, "expired": Status
 
 def status_of(verdict: Verdict) -> Status:
     if isinstance(verdict, Ack):
+        if verdict.reason is not None and verdict.reason.startswith(SKIPPED):
+            return Status.SKIPPED_IDEMPOTENT
         return _ENDED[verdict.state]
     if isinstance(verdict, Park):
         return Status.POSTPONED

@@ -58,11 +58,12 @@ class Worker:
         self._death: BaseException | None = None
         self._kept: float | None = None
         self._holdings = holdings = Holdings()
-        self._settler = settler = Settler(backend, holdings, listeners, name)
+        self._settler = settler = Settler(backend, holdings, listeners, pipeline.warden, name)
         self._bounds = Bounds(terms, len(lanes), holdings, settler.tally)
         shared = Shared(backend, terms, pipeline, holdings, settler, self._bounds, listeners)
+        self._warden = pipeline.warden
         self._lanes = [OpenLane(lane, runner, shared, self._answered) for lane, runner in lanes]
-        keeper = Keeper(backend, terms, holdings, listeners, pipeline.clock, self._keep, self._lose)
+        keeper = Keeper(backend, terms, holdings, listeners, pipeline, self._keep, self._lose)
         self._leasing = [RoleThread(lane.leaser, self._die, on_end=lane.close) for lane in self._lanes]
         self._serving = [RoleThread(lane, self._die) for lane in self._lanes[1:]]
         self._settling = RoleThread(self._settler, self._die)
@@ -137,6 +138,7 @@ class Worker:
             lane.hand_back(age)
 
     def _lose(self, leases: Sequence[Lease]) -> None:
+        self._warden.lose(leases)
         for lane in self._lanes:
             lane.lose(leases)
 

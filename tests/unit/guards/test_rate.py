@@ -12,11 +12,11 @@ from tests.unit.guards.conftest import NOW, SECOND, Key
 @pytest.mark.parametrize(
     ("text", "rate"),
     [
-        ("60/min", Rate(60, 60)),
+        ("60/min", Rate(60, 60, 6)),
         ("10/s", Rate(10, 1)),
-        (90, Rate(90, 60)),
+        (90, Rate(90, 60, 9)),
         ("5 / hour", Rate(5, 3600)),
-        ("100/d", Rate(100, 86_400)),
+        ("100/d", Rate(100, 86_400, 10)),
         ("10/s burst 4", Rate(10, 1, 4)),
     ],
 )

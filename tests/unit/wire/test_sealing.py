@@ -37,6 +37,11 @@ def test_an_opened_message_holds_what_was_sealed(wire):
         expires_at=datetime(2030, 7, 1, tzinfo=UTC),
         single_instance=True,
         idempotency_key="2030-06",
+        idempotency_ttl=60.0,
+        key="tenant-a",
+        at_most=3,
+        rate="10/s",
+        breaker="stripe",
         backoff=Backoff("fixed", base=1.0),
         max_crashes=1,
         meta={"tenant": "a"},
@@ -67,6 +72,11 @@ def test_an_opened_message_holds_what_was_sealed(wire):
         "expires_at": datetime(2030, 7, 1, tzinfo=UTC),
         "version": 2,
         "callbacks": UNSET,
+        "idempotency_ttl": 60.0,
+        "key": "tenant-a",
+        "at_most": 3,
+        "rate": "10/s",
+        "breaker": "stripe",
     }
 
 
@@ -84,6 +94,11 @@ def test_what_was_not_set_is_not_there(wire, sealed):
         "expires_at",
         "version",
         "callbacks",
+        "idempotency_ttl",
+        "key",
+        "at_most",
+        "rate",
+        "breaker",
     ]
     assert unset == absent
 

@@ -9,8 +9,11 @@ from tenure.backends.memory import MemoryBackend
 from tenure.definition.failure import Failure
 from tenure.errors import BackendUnavailable
 from tenure.events import LeaseLost, Listeners, Settled, Status
+from tenure.guards.memory import MemoryStore
+from tenure.testing import FakeClock
 from tenure.worker.holdings import Holdings
 from tenure.worker.settler import Settler
+from tenure.worker.warden import Warden
 
 
 class Unreachable(MemoryBackend):
@@ -40,7 +43,7 @@ def leased(backend, count=1):
 def settle(backend, verdicts, events):
     listeners = Listeners()
     listeners.add(events.append)
-    settler = Settler(backend, Holdings(), listeners, "desk:1")
+    settler = Settler(backend, Holdings(), listeners, Warden(MemoryStore(FakeClock())), "desk:1")
     for verdict in verdicts:
         settler.settle(verdict)
     settler.stop()
@@ -110,7 +113,7 @@ def test_a_death_is_logged_once_as_critical_with_its_reason(events, caplog):
 
 def test_verdicts_given_by_many_threads_are_all_settled(events):
     backend = MemoryBackend()
-    settler = Settler(backend, Holdings(), Listeners())
+    settler = Settler(backend, Holdings(), Listeners(), Warden(MemoryStore(FakeClock())))
     running = threading.Thread(target=settler.run)
     running.start()
     leases = leased(backend, 2000)

@@ -1,0 +1,145 @@
+"""Guards from outside: look at them, reset them, and use them without a job; `app.guards`."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal, NamedTuple
+
+from tenure.definition.identity import new_id
+from tenure.errors import CircuitOpen, RateLimited, SettingsError
+from tenure.guards.changes import forgetting, settling, taking
+from tenure.guards.guard import Ending, Refusal
+from tenure.guards.keys import claim_key, lock_key, places_key, rate_key
+from tenure.guards.rate import AtRate, parse
+from tenure.guards.states import Circuit, Holder, unpack
+from tenure.guards.store import Store
+from tenure.worker.rules import Rules
+
+BreakerState = Literal["closed", "open", "half_open"]
+_MOST = 3600.0  # seconds that a probe outside a job may take before another may try
+
+
+class Usage(NamedTuple):
+    """How many could start at once, and how many of those have been used; `again` is seconds until the next."""
+
+    used: int
+    burst: int
+    again: float
+
+
+class Limiter:
+    """A rate under a name: that of a queue, of a handler or key, or one of your own."""
+
+    def __init__(self, store: Callable[[], Store], guard: AtRate) -> None:
+        self._store = store
+        self._guard = guard
+
+    def allow(self) -> bool:
+        """Spend a token if there is one."""
+        return self._spend() is None
+
+    def throttle(self) -> None:
+        """Spend a token, or raise RateLimited with the seconds until the next."""
+        if (refusal := self._spend()) is not None:
+            again = self.usage().again
+            raise RateLimited(f"{refusal.key!r} is limited to {self._guard.rate}; try again in {again:.2g} s", again)
+
+    def usage(self) -> Usage:
+        now, states = self._store().look([self._guard.key])
+        state = unpack(states.get(self._guard.key))
+        free = self._guard.tokens(state, now)
+        again = max(0, self._guard.bucket(state, now).next_at() - now) / 1_000_000
+        return Usage(self._guard.rate.burst - free, self._guard.rate.burst, again)
+
+    def reset(self) -> None:
+        """Fill the bucket."""
+        self._store().change([forgetting(self._guard.key)])
+
+    def _spend(self) -> Refusal | None:
+        refusal: Refusal | None = self._store().change([taking([self._guard], Holder(new_id(), 1, 0.0))])[0]
+        return refusal
+
+
+class Switch:
+    """A circuit breaker under a name, for calls of what may be down: `with app.guards.breaker("stripe").closed():`."""
+
+    def __init__(self, store: Callable[[], Store], rules: Rules, name: str) -> None:
+        self._store = store
+        self._guard = rules.breaker(name)
+        self._name = name
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        """Around a call of what may be down: raises CircuitOpen instead of trying, and counts what fails."""
+        holder = Holder(new_id(), 1, _MOST)
+        refusal: Refusal | None = self._store().change([taking([self._guard], holder)])[0]
+        if refusal is not None:
+            raise CircuitOpen(f"{self._name!r} has failed too often, and is left alone for a while")
+        try:
+            yield
+        except Exception:
+            self._settle(holder, succeeded=False)
+            raise
+        except BaseException:
+            self._settle(holder, succeeded=None)
+            raise
+        self._settle(holder, succeeded=True)
+
+    def state(self) -> BreakerState:
+        circuit, now = self._circuit()
+        if circuit is None or not circuit.until:
+            return "closed"
+        return "open" if circuit.until > now else "half_open"
+
+    def failures(self) -> int:
+        circuit, _ = self._circuit()
+        return 0 if circuit is None else circuit.failures
+
+    def reset(self) -> None:
+        """Close it, whatever happened."""
+        self._store().change([forgetting(self._guard.key)])
+
+    def _settle(self, holder: Holder, succeeded: bool | None) -> None:
+        self._store().change([settling([self._guard], holder, Ending(over=True, succeeded=succeeded))])
+
+    def _circuit(self) -> tuple[Circuit | None, int]:
+        now, states = self._store().look([self._guard.key])
+        state = unpack(states.get(self._guard.key))
+        return (state if isinstance(state, Circuit) else None), now
+
+
+class Guards:
+    """What `app.guards` is."""
+
+    def __init__(self, store: Callable[[], Store], rules: Rules) -> None:
+        self._store = store
+        self.rules = rules
+
+    def forget(self, idempotency_key: str) -> bool:
+        """Let a job with this key run again; whether the key was known."""
+        return self._drop(claim_key(idempotency_key))
+
+    def unlock(self, name: str) -> bool:
+        """Free the single-instance lock of this name, whoever holds it."""
+        return self._drop(lock_key(name))
+
+    def free(self, handler: str, key: str | None = None) -> bool:
+        """Free all places that `at_most` gives out for a handler, or for a key."""
+        return self._drop(places_key(handler, key))
+
+    def queue(self, name: str) -> Limiter:
+        """The limiter of a queue, as the setting `rates` says."""
+        guard = self.rules.queue_rate(name)
+        if guard is None:
+            raise SettingsError(f"queue {name!r} has no rate; set one with rates.{name}")
+        return Limiter(self._store, guard)
+
+    def rate(self, rate: str | int, *, handler: str | None = None, key: str | None = None) -> Limiter:
+        """The limiter that jobs of this handler or key share, or one of your own under a key."""
+        return Limiter(self._store, AtRate(rate_key(handler or "", key), parse(rate)))
+
+    def breaker(self, name: str) -> Switch:
+        """The breaker of this name; jobs use the same with the option `breaker`."""
+        return Switch(self._store, self.rules, name)
+
+    def _drop(self, key: str) -> bool:
+        return bool(self._store().change([forgetting(key)])[0])

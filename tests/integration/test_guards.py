@@ -1,0 +1,325 @@
+"""Guards as users meet them: idempotency keys, one at a time, rates, breakers and unique jobs, through real workers."""
+
+import time
+
+import pytest
+
+from tenure import Tenure
+from tenure.errors import CircuitOpen, DuplicateJob, JobFailed, RateLimited, Retry, SettingsError
+from tenure.events import Status
+from tenure.guards.changes import taking
+from tenure.guards.idempotency import Once
+from tenure.guards.keys import claim_key, lock_key
+from tenure.guards.slots import AtMost
+from tenure.guards.states import Holder
+
+
+@pytest.fixture
+def run(app):
+    """Runs what is ready, and what that wakes, here and now."""
+    return lambda: app.worker(burst=True).run()
+
+
+def hold(app, guard, seconds=15.0):
+    """Somebody elsewhere holds this."""
+    assert app.backend.change([taking([guard], Holder("somebody", 1, seconds))]) == [None]
+
+
+class TestIdempotency:
+    def test_a_second_job_with_the_key_is_skipped_and_says_which_did_it(self, app, run):
+        ran = []
+        job = app.job(name="charge")(lambda: ran.append(1))
+        first, second = (job.using(idempotency_key="order-7").enqueue() for _ in range(2))
+        tally = run()
+        assert (tally[Status.ACKED], tally[Status.SKIPPED_IDEMPOTENT]) == (1, 1)
+        assert ran == [1]
+        record = app.backend.find(second)
+        assert (record.state, record.reason) == ("done", f"skipped-idempotent: job {first} has done it")
+
+    def test_a_job_that_failed_runs_again(self, app, run, clock):
+        """W-01: the first failure must not turn into a silent skip."""
+        ran = []
+
+        @app.job(idempotency_key="order-7", max_retries=1, backoff="none")
+        def charge():
+            ran.append(1)
+            if len(ran) == 1:
+                raise Retry("not yet", delay=0)
+
+        charge.enqueue()
+        run()
+        assert len(ran) == 2
+        assert app.metrics  # it was counted as a success, not as a skip
+
+    def test_a_job_with_the_key_of_a_dead_one_runs(self, app, run):
+        ran = []
+
+        @app.job(idempotency_key="order-7")
+        def charge(good: bool):
+            ran.append(good)
+            if not good:
+                raise ValueError
+
+        charge.enqueue(good=False)
+        charge.enqueue(good=True)
+        run()
+        assert ran == [False, True]
+
+    def test_a_forgotten_key_runs_again(self, app, run):
+        ran = []
+        job = app.job(name="charge", idempotency_key="order-7")(lambda: ran.append(1))
+        job.enqueue()
+        run()
+        assert app.forget("order-7")
+        assert not app.forget("order-7")
+        job.enqueue()
+        run()
+        assert ran == [1, 1]
+
+    def test_a_key_is_remembered_for_its_time(self, app, run, clock):
+        ran = []
+        job = app.job(name="charge", idempotency_key="order-7", idempotency_ttl="1h")(lambda: ran.append(1))
+        job.enqueue()
+        run()
+        clock.advance(3599)
+        job.enqueue()
+        run()
+        clock.advance(2)
+        job.enqueue()
+        run()
+        assert ran == [1, 1]
+
+    def test_a_job_whose_key_another_holds_waits_at_no_cost(self, app, run, clock):
+        job = app.job(name="charge", idempotency_key="order-7")(lambda: None)
+        hold(app, Once(claim_key("order-7")))
+        id = job.enqueue()
+        run()
+        record = app.backend.find(id)
+        assert (record.state, record.attempts, record.waits_for) == ("parked", 0, "once:order-7")
+
+
+class TestOneAtATime:
+    def test_contention_spends_nothing_and_the_job_runs_when_the_lock_is_free(self, app, run):
+        """W-16: with no retries at all a contended job must not die."""
+        ran = []
+        job = app.job(name="aggregate", single_instance=True)(lambda: ran.append(1))
+        lock = AtMost(lock_key("aggregate"))
+        hold(app, lock)
+        id = job.enqueue()
+        run()
+        assert app.backend.find(id).state == "parked"
+        app.guards.unlock("aggregate")
+        assert run() == {Status.ACKED: 1}
+        assert ran == [1]
+        assert app.backend.find(id).attempts == 0
+
+    def test_many_jobs_of_one_lock_all_run(self, app, run):
+        ran = []
+        job = app.job(name="aggregate", single_instance=True)(lambda: ran.append(1))
+        for _ in range(20):
+            job.enqueue()
+        run()
+        assert len(ran) == 20
+
+    def test_the_lock_is_that_of_the_jobs_name_else_of_its_handler(self, app, run):
+        job = app.job(name="aggregate", single_instance=True)(lambda: None)
+        hold(app, AtMost(lock_key("nightly")))
+        named = job.using(name="nightly").enqueue()
+        free = job.enqueue()
+        run()
+        assert [app.backend.find(id).state for id in (named, free)] == ["parked", "done"]
+
+    def test_a_lock_is_given_back_however_the_job_ends(self, app, run):
+        @app.job(single_instance=True)
+        def fail():
+            raise ValueError
+
+        for _ in range(3):
+            fail.enqueue()
+        assert run()[Status.DEAD_LETTERED] == 3
+
+    def test_at_most_so_many_by_key(self, app, run):
+        job = app.job(name="import_one", at_most=2)(lambda tenant: None)
+        for holder in "ab":
+            app.backend.change([taking([AtMost("most:key:t1", 2)], Holder(holder, 1, 15.0))])
+        waits = job.using(key="t1").enqueue(tenant="t1")
+        runs = job.using(key="t2").enqueue(tenant="t2")
+        run()
+        assert [app.backend.find(id).state for id in (waits, runs)] == ["parked", "done"]
+
+    def test_the_waiter_of_a_holder_that_vanished_runs_when_its_lease_is_over(self, app, clock, run):
+        job = app.job(name="aggregate", single_instance=True)(lambda: None)
+        hold(app, AtMost(lock_key("aggregate")), seconds=15)
+        id = job.enqueue()
+        run()
+        clock.advance(16)
+        app.backend.rouse(None, 10)
+        run()
+        assert app.backend.find(id).state == "done"
+
+
+class TestRates:
+    def test_a_limited_queue_starts_no_more_than_its_rate_and_spends_nothing_on_empty_polls(self, url):
+        """W-17: an idle worker must not burn its budget."""
+        with Tenure(url, rates={"mail": "5/s burst 2"}, queues=("mail",)) as app:
+            ran = []
+            job = app.job(name="send", queue="mail")(lambda: ran.append(time.monotonic()))
+            for _ in range(3):
+                app.worker(burst=True).run()
+            assert app.guards.queue("mail").usage().used == 0
+            for _ in range(6):
+                job.enqueue()
+            worker = app.worker(most=6)
+            worker.run()
+            assert len(ran) == 6
+            assert all(sum(start <= other < start + 1 for other in ran) <= 5 + 1 for start in ran)
+            assert ran[-1] - ran[0] >= 4 * 0.25 - 0.05
+
+    def test_an_exhausted_queue_does_not_stop_the_others(self, url):
+        with Tenure(url, rates={"slow": "1/h"}, queues=("slow", "fast")) as app:
+            ran = []
+            job = app.job(name="note")(lambda what: ran.append(what))
+            for _ in range(3):
+                job.using(queue="slow").enqueue(what="slow")
+                job.using(queue="fast").enqueue(what="fast")
+            app.worker(most=4).run()
+            assert sorted(ran) == ["fast", "fast", "fast", "slow"]
+            waiting = app.backend.counts()["slow"]
+            assert waiting["ready"] + waiting["parked"] == 2
+
+    def test_jobs_beyond_a_handlers_rate_wait_and_run_as_tokens_come(self, url):
+        with Tenure(url) as app:
+            ran = []
+            job = app.job(name="call", rate="10/s")(lambda: ran.append(time.monotonic()))
+            for _ in range(5):
+                job.enqueue()
+            app.worker(most=5).run()
+            assert len(ran) == 5
+            assert ran[-1] - ran[0] >= 0.4 - 0.02
+
+    def test_a_rate_by_key(self, app, run):
+        job = app.job(name="call", rate="1/h")(lambda: None)
+        ids = [job.using(key=key).enqueue() for key in ("a", "a", "b")]
+        run()
+        assert [app.backend.find(id).state for id in ids] == ["done", "parked", "done"]
+
+    def test_usage_reset_and_the_raising_variant(self, app):
+        limiter = app.guards.rate("1/min", key="api")
+        limiter.throttle()
+        with pytest.raises(RateLimited) as caught:
+            limiter.throttle()
+        assert 0 < caught.value.again <= 60
+        assert limiter.usage().used == 1
+        assert not limiter.allow()
+        limiter.reset()
+        assert limiter.allow()
+
+    def test_a_rate_that_is_none_is_refused(self):
+        with pytest.raises(SettingsError, match=r"rates\.mail"):
+            Tenure("memory://", rates={"mail": "fast"})
+
+
+class TestBreakers:
+    def test_failures_open_it_and_its_jobs_wait_without_spending_attempts(self, app, run, clock):
+        down, ran = [True], []
+
+        @app.job(breaker="stripe", max_retries=9, backoff="none")
+        def charge():
+            ran.append(1)
+            if down[0]:
+                raise ConnectionError
+
+        first = charge.enqueue()
+        run()
+        assert (len(ran), app.backend.find(first).attempts) == (5, 5)
+        others = [charge.enqueue() for _ in range(9)]
+        run()
+        assert len(ran) == 5
+        assert [app.backend.find(id).attempts for id in others] == [0] * 9
+        assert app.backend.counts()["default"]["parked"] == 10
+        assert (app.guards.breaker("stripe").state(), app.guards.breaker("stripe").failures()) == ("open", 5)
+
+        clock.advance(61)
+        app.backend.rouse(None, 10)
+        run()
+        assert len(ran) == 6  # one probe
+        down[0] = False
+        clock.advance(61)
+        app.backend.rouse(None, 10)
+        run()
+        assert app.backend.counts()["default"]["done"] == 10
+        assert app.guards.breaker("stripe").state() == "closed"
+
+    def test_it_can_be_used_and_reset_without_a_job(self, app):
+        breaker = app.guards.breaker("stripe")
+        for _ in range(5):
+            with pytest.raises(OSError, match="down"), breaker.closed():
+                raise OSError("down")
+        with pytest.raises(CircuitOpen), breaker.closed():
+            pass
+        breaker.reset()
+        with breaker.closed():
+            pass
+
+
+class TestUnique:
+    def test_a_second_one_is_not_stored_and_the_first_is_returned(self, app, run):
+        job = app.job(name="reindex", unique="index")(lambda: None)
+        first = job.enqueue()
+        assert job.enqueue() == first
+        assert app.backend.counts()["default"]["ready"] == 1
+        run()
+        assert job.enqueue() != first
+
+    def test_a_second_one_can_be_refused(self, app):
+        job = app.job(name="reindex", unique="index", duplicate="refuse")(lambda: None)
+        first = job.enqueue()
+        with pytest.raises(DuplicateJob) as caught:
+            job.enqueue()
+        assert caught.value.existing == first
+
+    def test_many_at_once_leave_out_those_that_meet_their_like(self, app):
+        job = app.job(name="reindex")(lambda: None)
+        ids = app.enqueue_many(job.using(unique=str(number % 3)).build() for number in range(9))
+        assert len(ids) == 3
+
+
+class TestSync:
+    def test_the_sync_backend_goes_through_the_same_guards(self):
+        with Tenure("sync://") as app:
+            ran = []
+            job = app.job(name="charge", idempotency_key="order-7", single_instance=True)(lambda: ran.append(1))
+            job.enqueue()
+            job.enqueue()
+            assert ran == [1]
+
+    def test_a_job_inside_itself_cannot_take_its_own_lock(self):
+        with Tenure("sync://") as app:
+
+            @app.job(single_instance=True)
+            def nested():
+                nested.enqueue()
+
+            with pytest.raises(JobFailed, match="lock:nested"):
+                nested.enqueue()
+
+
+class TestForeignStore:
+    def test_guards_may_live_elsewhere(self, tmp_path, url):
+        with Tenure(url, store=f"sqlite:///{tmp_path}/guards.db") as app:
+            ran = []
+            job = app.job(name="charge", single_instance=True)(lambda: ran.append(1))
+            for _ in range(2):
+                job.using(idempotency_key="order-7").enqueue()
+            app.worker(most=2).run()
+            assert ran == [1]
+
+    def test_where_a_job_cannot_be_parked_it_is_postponed(self, tmp_path, url):
+        with Tenure(url, store=f"sqlite:///{tmp_path}/guards.db") as app:
+            job = app.job(name="aggregate", single_instance=True)(lambda: None)
+            other = Tenure(f"sqlite:///{tmp_path}/guards.db")
+            hold(other, AtMost(lock_key("aggregate")))
+            other.close()
+            id = job.enqueue()
+            app.worker(burst=True).run()
+            assert (app.backend.find(id).state, app.backend.find(id).attempts) == ("delayed", 0)
