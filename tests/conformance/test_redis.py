@@ -4,12 +4,14 @@ import pytest
 
 from tenure.backends.opening import open_backend
 from tenure.testing import FakeClock
-from tenure.testing.conformance import BackendConformance
+from tenure.testing.conformance import BackendConformance, StoreConformance
 
 
 class TestRedis(BackendConformance):
-    capabilities = frozenset({"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Shared"})
-    expected_skips = 25  # those with guards
+    capabilities = frozenset(
+        {"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Parking", "Exclusive", "Shared"}
+    )
+    expected_skips = 0
 
     @pytest.fixture
     def clock(self):
@@ -24,3 +26,22 @@ class TestRedis(BackendConformance):
         backend = open_backend(url, clock)
         yield backend
         backend.close()
+
+
+class TestRedisStore(StoreConformance):
+    capabilities = frozenset({"Shared"})
+    expected_skips = 0
+
+    @pytest.fixture
+    def clock(self):
+        return FakeClock()
+
+    @pytest.fixture
+    def url(self, redis_url):
+        return redis_url
+
+    @pytest.fixture
+    def store(self, url, clock):
+        store = open_backend(url, clock)
+        yield store
+        store.close()

@@ -28,8 +28,10 @@ def server():
 
 
 class TestRedisCluster(BackendConformance):
-    capabilities = frozenset({"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Shared"})
-    expected_skips = 25  # those with guards
+    capabilities = frozenset(
+        {"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Exclusive", "Shared"}
+    )
+    expected_skips = 22  # those that park
 
     @pytest.fixture
     def clock(self):

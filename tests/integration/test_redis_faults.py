@@ -8,10 +8,14 @@ import time
 import pytest
 import redis
 
-from tenure.backends.contract import Abandon, Ack, Nack
+from tenure.backends.contract import Abandon, Ack, Nack, Park
 from tenure.backends.opening import open_backend
 from tenure.clock import SystemClock
 from tenure.errors import BackendError, BackendUnavailable
+from tenure.guards.changes import settling, taking
+from tenure.guards.guard import Ending
+from tenure.guards.slots import AtMost
+from tenure.guards.states import Holder
 from tenure.testing.conformance.messages import LEASE, QUEUE, id_of, make, make_many, numbers, take
 from tests.faults import FaultProxy
 
@@ -91,6 +95,24 @@ def test_a_settlement_that_is_cut_anywhere_is_applied_once_and_not_called_lost(p
     assert backend.counts()[QUEUE][state] == 2 * len(POINTS)
     attempts = {backend.find(id_of(number)).attempts for number in range(2 * len(POINTS))}
     assert attempts == ({1} if verb == "nack" else {0})
+
+
+@pytest.mark.parametrize("limit", ["cut_after", "cut_requests_after"])
+def test_a_settlement_that_is_cut_anywhere_frees_its_lock_and_wakes_one_waiter(proxy, backend, limit):
+    lock = AtMost("lock:report")
+    backend.put(make_many(range(1 + len(POINTS))))
+    (holder,) = backend.lease([QUEUE], limit=1, seconds=60)
+    for point in POINTS:
+        assert backend.change([taking([lock], Holder(holder.id, holder.fence, 600))]) == [None]
+        leases = backend.lease([QUEUE], limit=100, seconds=60)
+        backend.park([Park(lease=lease, key=lock.key, reason="busy") for lease in leases])
+        change = settling([lock], Holder(holder.id, holder.fence, 600), Ending(over=True, succeeded=True))
+        setattr(proxy, limit, point)
+        assert backend.ack([Ack(lease=holder, change=change)]) == []
+        proxy.heal()
+        (holder,) = backend.lease([QUEUE], limit=100, seconds=60)
+    assert backend.counts()[QUEUE]["done"] == len(POINTS)
+    assert backend.counts()[QUEUE]["parked"] == 0
 
 
 def test_a_renewal_that_is_cut_is_repeated(proxy, backend):

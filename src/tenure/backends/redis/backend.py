@@ -9,6 +9,7 @@ from tenure.backends.redis.claiming import Claiming
 from tenure.backends.redis.connections import Line
 from tenure.backends.redis.doubts import Doubts
 from tenure.backends.redis.facts import RedisFacts
+from tenure.backends.redis.guarding import RedisGuarding
 from tenure.backends.redis.names import Names
 from tenure.backends.redis.putting import Putting
 from tenure.backends.redis.records import RedisRecords
@@ -21,11 +22,12 @@ from tenure.backends.redis.steering import RedisSteering
 class RedisBackend:
     """Every verb belongs to one of the roles; all of them share the connections and the scripts."""
 
-    def __init__(self, line: Line, scripts: Scripts, names: Names) -> None:
+    def __init__(self, line: Line, scripts: Scripts, names: Names, is_cluster: bool = False) -> None:
         doubts = Doubts()
-        claiming = Claiming(line, scripts, names, doubts)
-        settling = Settling(scripts, names, doubts)
         records = RedisRecords(line, scripts, names)
+        guarding = None if is_cluster else RedisGuarding(scripts, names)
+        claiming = Claiming(line, scripts, names, doubts)
+        settling = Settling(scripts, names, doubts, guarding)
         steering = RedisSteering(line, scripts, names)
         roster = RedisRoster(scripts, names)
         self.put = Putting(line, scripts, names).put
@@ -37,5 +39,9 @@ class RedisBackend:
         self.cancel, self.asked_to_stop = steering.cancel, steering.asked_to_stop
         self.note_progress = steering.note_progress
         self.greet, self.part, self.workers = roster.greet, roster.part, roster.workers
+        self.holders = records.holders
+        if guarding is not None:  # on a cluster a key and the jobs that wait for it are on different servers
+            self.change, self.look, self.sweep = guarding.change, guarding.look, guarding.sweep
+            self.park, self.rouse = settling.park, guarding.rouse
         self.facts = RedisFacts(line).facts
         self.close = line.close

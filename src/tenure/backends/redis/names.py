@@ -22,5 +22,9 @@ class Names:
         return f"{self.prefix}:queues"
 
     @property
+    def guards(self) -> str:
+        return f"{self.prefix}:{{{self.prefix}}}:guards"
+
+    @property
     def workers(self) -> str:
         return f"{self.prefix}:workers:{{{self.prefix}}}"

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tenure.backends.contract import Abandon, Ack, JobRecord, Lease, Message, Nack
+from tenure.backends.contract import Abandon, Ack, JobRecord, Lease, Message, Nack, Park
 from tenure.clock import MICROSECOND
 from tenure.definition.failure import Failure
 from tenure.definition.progress import Progress
@@ -98,6 +98,15 @@ def meta(verdict: Nack) -> str:
     attempts = lease.attempts + (verdict.charge == "attempt")
     crashes = lease.crashes + (verdict.charge == "crash")
     return f"{attempts} {crashes} {lease.fence} {int(verdict.charge == 'suspect')}"
+
+
+def parked(verdict: Park) -> tuple[str, str, str, int]:
+    """Place, counters, guard and rank among its waiters: by priority, then by the millisecond of the enqueue."""
+    lease = verdict.lease
+    place, head = lease.token
+    enqueued = int(head.split(b" ", 2)[1]) // 1000
+    counts = f"{lease.attempts} {lease.crashes} {lease.fence} {int(lease.suspect)}"
+    return place, counts, verdict.key, (_TOP - lease.priority) * 10**13 + enqueued
 
 
 def ended(verdict: Ack) -> bytes:

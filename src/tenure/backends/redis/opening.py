@@ -32,7 +32,7 @@ def open_url(parts: SplitResult, clock: Clock) -> Backend:
     except BaseException:
         line.close()
         raise
-    return RedisBackend(line, Scripts(line, clock), Names(given.get("prefix", "tenure")))
+    return RedisBackend(line, Scripts(line, clock), Names(given.get("prefix", "tenure")), is_cluster)
 
 
 def _check(given: dict[str, str], scheme: str) -> None:

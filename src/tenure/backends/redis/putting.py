@@ -36,8 +36,11 @@ class Putting:
         """The ids of these that are stored now and were not known before."""
         ids = [message.id for message in messages]
         words: list[Word] = [len(ids), *ids, *map(notation.tail, messages), *map(notation.rank, messages)]
-        if any(message.due or message.delay for message in messages):
+        exclusive = any(message.unique for message in messages)
+        if exclusive or any(message.due or message.delay for message in messages):
             words += map(notation.due, messages)
+        if exclusive:
+            words += [message.unique or "" for message in messages]
         if queue not in self._registered:
             self._register(queue)
         repeats: list[None] = []

@@ -74,6 +74,12 @@ class RedisRecords:
                 gone += self._scripts.run("trim", self._names.queue(queue), [state, before, limit - gone])
         return gone
 
+    def holders(self, uniques: Sequence[str]) -> dict[str, str]:
+        """The jobs that wait or run with these."""
+        keys = [f"{self._names.queue(queue)}:uniques" for queue in self._queues()] if uniques else []
+        found = patiently(lambda: self._line.ask_each([("HMGET", key, *uniques) for key in keys]))
+        return {unique: id.decode() for ids in found for unique, id in zip(uniques, ids, strict=True) if id}
+
     def _of_dead(self, name: str, ids: Sequence[str]) -> list[str]:
         """Not repeated when there is no answer: the second would say that nothing was dead."""
         found = self._scripts.run_each(self._calls(name, tuple(dict.fromkeys(ids)), self._queues()))
@@ -91,7 +97,7 @@ class RedisRecords:
         return sorted(name.decode() for name in patiently(lambda: self._line.ask("SMEMBERS", self._names.queues)))
 
     def _found(self, id: str, queue: str, found: list[Any]) -> JobRecord | None:
-        state, record, meta, moment, outcome, failures, progress, asked = found
+        state, record, meta, moment, outcome, failures, progress, asked, waits_for = found
         errors = notation.read_failures(failures)
         if state == b"ended":
             return notation.read_ended(id, queue, record, errors)
@@ -101,6 +107,8 @@ class RedisRecords:
         more: dict[str, Any] = {"failures": errors}
         if state == b"delayed":
             more["due_at"] = int(moment)
+        if state == b"parked":
+            more["waits_for"] = waits_for.decode()
         if state == b"leased":
             holder = self._holder(id, queue)
             if holder is None:

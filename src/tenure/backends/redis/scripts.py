@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
+import msgspec
 import redis
 
 from tenure.backends.redis.connections import Line, Word
@@ -12,6 +13,9 @@ from tenure.clock import Clock, SystemClock
 from tenure.errors import BackendError
 
 Call = tuple[str, str, Sequence[Word]]
+_WITH_GUARDS = ("cancel", "change", "park", "rows", "sweep", "waking")
+_SETTLING = ("ack", "nack", "abandon")
+_UNPACK = "local given = cjson.decode(ARGV[1]); ARGV[1] = given.time"
 
 
 class Scripts:
@@ -22,13 +26,20 @@ class Scripts:
         self._clock = None if isinstance(clock, SystemClock) else clock
         folder = files(__package__) / "lua"
         texts = {entry.name.removesuffix(".lua"): entry.read_text("utf-8") for entry in folder.iterdir()}
-        prelude = texts.pop("prelude")
-        self._texts = {name: f"{prelude}\n{text}" for name, text in texts.items()}
+        self._texts = _composed(texts)
         self._hashes = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in self._texts.items()}  # noqa: S324 - the server's own choice
 
     def run(self, name: str, key: str, arguments: Sequence[Word] = ()) -> Any:
+        return self._run(name, key, (self._now(), *arguments))
+
+    def run_guarded(self, name: str, key: str, plan: dict[str, Any], arguments: Sequence[Word]) -> Any:
+        """A script that settles, only if a decision about guards still holds."""
+        given = msgspec.json.encode({"time": str(self._now()), "plan": plan})
+        return self._run(f"guarded {name}", key, (given, *arguments))
+
+    def _run(self, name: str, key: str, arguments: Sequence[Word]) -> Any:
         try:
-            return self._line.ask("EVALSHA", self._hashes[name], 1, key, self._now(), *arguments)
+            return self._line.ask("EVALSHA", self._hashes[name], 1, key, *arguments)
         except redis.exceptions.NoScriptError:
             return self._run_whole(name, key, arguments)
         except redis.ResponseError as error:
@@ -42,7 +53,8 @@ class Scripts:
         replies = self._line.ask_each(commands)
         for position, reply in enumerate(replies):
             if isinstance(reply, redis.exceptions.NoScriptError):
-                replies[position] = self._run_whole(*calls[position])
+                name, key, given = calls[position]
+                replies[position] = self._run_whole(name, key, (self._now(), *given))
             elif isinstance(reply, redis.ResponseError):
                 raise refusal(reply)
         return replies
@@ -50,12 +62,25 @@ class Scripts:
     def _run_whole(self, name: str, key: str, arguments: Sequence[Word]) -> Any:
         """A script that is not known was not run, so running it now runs it once."""
         try:
-            return self._line.ask("EVAL", self._texts[name], 1, key, self._now(), *arguments)
+            return self._line.ask("EVAL", self._texts[name], 1, key, *arguments)
         except redis.ResponseError as error:
             raise refusal(error) from error
 
     def _now(self) -> Word:
         return "" if self._clock is None else self._clock.now()
+
+
+def _composed(texts: dict[str, str]) -> dict[str, str]:
+    """Each verb behind the prelude, and the words of guards where they are used."""
+    prelude, guards, guarded = texts.pop("prelude"), texts.pop("guards"), texts.pop("guarded")
+    composed = {
+        name: f"{prelude}\n{guards}\n{text}" if name in _WITH_GUARDS else f"{prelude}\n{text}"
+        for name, text in texts.items()
+    }
+    for name in _SETTLING:
+        verb = f"local function verb()\n{texts[name]}\nend"
+        composed[f"guarded {name}"] = f"{_UNPACK}\n{prelude}\n{guards}\n{verb}\n{guarded}"
+    return composed
 
 
 def refusal(error: redis.ResponseError) -> BackendError:

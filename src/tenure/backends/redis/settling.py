@@ -1,19 +1,22 @@
 """Settling: ends, returns, buries and renews what is held, and names the leases that are not."""
 
+import itertools
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
-from tenure.backends.contract import Abandon, Ack, Lease, Nack
+from tenure.backends.contract import Abandon, Ack, Lease, Nack, Park
 from tenure.backends.redis import notation
 from tenure.backends.redis.connections import Word
 from tenure.backends.redis.doubts import Doubts
+from tenure.backends.redis.guarding import RedisGuarding, pause, planned
 from tenure.backends.redis.names import Names
 from tenure.backends.redis.patience import patiently
 from tenure.backends.redis.scripts import Call, Scripts
 from tenure.clock import MICROSECOND
 from tenure.errors import BackendError
+from tenure.guards.store import Change
 
-V = TypeVar("V", Ack, Nack, Abandon)
+V = TypeVar("V", Ack, Nack, Abandon, Park)
 Batch = list[tuple[int, str, V]]  # position in the call, member of the leases, verdict
 _SETTLED_SO_BEFORE = 2  # the code of a lease that is not held, because just this verdict was applied
 
@@ -21,10 +24,11 @@ _SETTLED_SO_BEFORE = 2  # the code of a lease that is not held, because just thi
 class Settling:
     """A settlement without an answer is repeated, and then recognised by what it left."""
 
-    def __init__(self, scripts: Scripts, names: Names, doubts: Doubts) -> None:
+    def __init__(self, scripts: Scripts, names: Names, doubts: Doubts, guarding: RedisGuarding | None) -> None:
         self._scripts = scripts
         self._names = names
         self._doubts = doubts
+        self._guarding = guarding
 
     def ack(self, verdicts: Sequence[Ack]) -> list[Lease]:
         return self._settle("ack", verdicts, lambda verdict: (verdict.lease.queue, verdict.state), _acking)
@@ -34,6 +38,9 @@ class Settling:
 
     def abandon(self, verdicts: Sequence[Abandon]) -> list[Lease]:
         return self._settle("abandon", verdicts, lambda verdict: verdict.lease.queue, _abandoning)
+
+    def park(self, verdicts: Sequence[Park]) -> list[Lease]:
+        return self._settle("park", verdicts, lambda verdict: verdict.lease.queue, _parking)
 
     def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
         groups: dict[str, list[int]] = {}
@@ -61,10 +68,9 @@ class Settling:
     ) -> list[Lease]:
         groups, lost = _grouped(verdicts, group_of)
         leases = [verdict.lease for verdict in verdicts]
-        calls: list[Call] = [(name, self._names.queue(group[0][2].lease.queue), words(group)) for group in groups]
         repeats: list[None] = []
         try:
-            replies = patiently(lambda: self._scripts.run_each(calls), lambda: repeats.append(None))
+            replies = patiently(lambda: self._run(name, groups, words), lambda: repeats.append(None))
         except BackendError:
             self._doubts.settled(leases)
             raise
@@ -76,6 +82,36 @@ class Settling:
                 if not (code == _SETTLED_SO_BEFORE and explained):
                     lost.append(position)
         return [leases[position] for position in sorted(lost)]
+
+    def _run(self, name: str, groups: Sequence[Batch[V]], words: Callable[[Batch[V]], list[Word]]) -> list[list[int]]:
+        """What each group answers; those that change guards go one by one, since a conflict repeats them."""
+        plain = [group for group in groups if not _changes(group)]
+        calls: list[Call] = [(name, self._names.queue(group[0][2].lease.queue), words(group)) for group in plain]
+        answers = iter(self._scripts.run_each(calls))
+        return [self._run_guarded(name, group, words(group)) if _changes(group) else next(answers) for group in groups]
+
+    def _run_guarded(self, name: str, group: Batch[V], words: list[Word]) -> list[int]:
+        """Settle, change guards and wake whom they held up, in one step; a lost lease changes nothing."""
+        if self._guarding is None:
+            raise BackendError("guards cannot be changed together with a job here; give the app a store of its own")
+        queue = self._names.queue(group[0][2].lease.queue)
+        held = [(member, change) for (_, member, _), change in zip(group, _changes(group), strict=True)]
+        for tries in itertools.count():
+            changes = [change for _, change in held]
+            rows = self._guarding.rows(key for change in changes for key in change.keys)
+            _, plan = planned(changes, rows)
+            plan["members"] = [member for member, _ in held]
+            outcome, *answer = self._scripts.run_guarded(name, queue, plan, words)
+            if outcome == b"settled":
+                return list(answer[0])
+            held = [pair for index, pair in enumerate(held, 1) if index not in answer]
+            pause(tries)
+        raise AssertionError  # itertools.count has no end
+
+
+def _changes(group: "Batch[V]") -> list[Change]:
+    """The changes of guards that come with these verdicts: each has one, or none has."""
+    return [change for *_, verdict in group if not isinstance(verdict, Park) and (change := verdict.change)]
 
 
 def _grouped(verdicts: Sequence[V], group_of: Callable[[V], Hashable]) -> tuple[list[Batch[V]], list[int]]:
@@ -89,7 +125,8 @@ def _grouped(verdicts: Sequence[V], group_of: Callable[[V], Hashable]) -> tuple[
             again.append(position)
             continue
         seen.add(member)
-        groups.setdefault(group_of(verdict), []).append((position, member, verdict))
+        has_change = not isinstance(verdict, Park) and verdict.change is not None
+        groups.setdefault((group_of(verdict), has_change), []).append((position, member, verdict))
     return list(groups.values()), again
 
 
@@ -107,6 +144,13 @@ def _nacking(batch: Batch[Nack]) -> list[Word]:
         delay = max(0, round(verdict.delay * MICROSECOND))
         place: str = verdict.lease.token[0]
         words += [member, verdict.lease.id, place, delay, notation.meta(verdict), notation.failure(verdict)]
+    return words
+
+
+def _parking(batch: Batch[Park]) -> list[Word]:
+    words: list[Word] = []
+    for _, member, verdict in batch:
+        words += [member, verdict.lease.id, *notation.parked(verdict)]
     return words
 
 

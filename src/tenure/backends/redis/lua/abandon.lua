@@ -7,6 +7,7 @@ for i = 2, #ARGV, 4 do
   local member, id, outcome, failure = unpack(ARGV, i, i + 3)
   if redis.call('ZREM', key('leases'), member) == 1 then
     forget_lease(id)
+    free_unique(id)
     redis.call('HDEL', key('meta'), id)
     redis.call('HSET', key('deaths'), id, outcome)
     redis.call('ZADD', key('dead'), now, id)

@@ -26,6 +26,9 @@ if #ids > 0 then
   call('ZREM', key('leases'), members)
   call('HSET', key('jobs'), records)
   call('RPUSH', key('ended:' .. state), ids)
+  if redis.call('EXISTS', key('unique_of')) == 1 then
+    for _, id in ipairs(ids) do free_unique(id) end
+  end
   if redis.call('EXISTS', key('meta'), key('asked'), key('progress')) > 0 then
     call('HDEL', key('meta'), ids)
     call('SREM', key('asked'), ids)

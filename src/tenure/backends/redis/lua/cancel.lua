@@ -12,7 +12,8 @@ for i = 2, #ARGV do
   elseif string.sub(record, 1, 1) == 'E' or redis.call('ZSCORE', key('dead'), id) then
     fate = 'too_late'
   elseif redis.call('ZREM', key('ready'), id) == 1
-      or redis.call('ZREM', key('delayed'), place_of(record) .. ':' .. id) == 1 then
+      or redis.call('ZREM', key('delayed'), place_of(record) .. ':' .. id) == 1
+      or stop_waiting(id, record) then
     local attempts, crashes, fence = split(redis.call('HGET', key('meta'), id))
     end_cancelled(id, record, now, attempts, crashes, fence)
     fate = 'cancelled'

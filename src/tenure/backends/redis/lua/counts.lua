@@ -1,6 +1,7 @@
 -- How many jobs are in each state, in the order of the contract's STATES.
 local ended = function(state) return redis.call('LLEN', key('ended:' .. state)) end
 return {
-  redis.call('ZCARD', key('ready')), redis.call('ZCARD', key('delayed')), 0, redis.call('ZCARD', key('leases')),
+  redis.call('ZCARD', key('ready')), redis.call('ZCARD', key('delayed')), redis.call('HLEN', key('waits')),
+  redis.call('ZCARD', key('leases')),
   ended('done'), redis.call('ZCARD', key('dead')), ended('cancelled'), ended('expired'),
 }

@@ -1,15 +1,18 @@
 -- Everything about one job. ARGV: time, id. Answers nothing, or
--- {state, record, meta, due or death, outcome of a dead letter, failures, progress, asked}.
+-- {state, record, meta, due or death, outcome of a dead letter, failures, progress, asked, guard it waits for}.
 local id = ARGV[2]
 local record = redis.call('HGET', key('jobs'), id)
 if not record then return {} end
 local died = redis.call('ZSCORE', key('dead'), id)
 local due = false
 local state = 'leased'
+local waits_for = redis.call('HGET', key('waits'), id)
 if string.sub(record, 1, 1) == 'E' then
   state = 'ended'
 elseif died then
   state = 'dead'
+elseif waits_for then
+  state = 'parked'
 elseif redis.call('ZSCORE', key('ready'), id) then
   state = 'ready'
 else
@@ -19,5 +22,5 @@ end
 return {
   state, record, redis.call('HGET', key('meta'), id), due or died, redis.call('HGET', key('deaths'), id),
   redis.call('HGET', key('failures'), id), redis.call('HGET', key('progress'), id),
-  redis.call('SISMEMBER', key('asked'), id),
+  redis.call('SISMEMBER', key('asked'), id), waits_for,
 }

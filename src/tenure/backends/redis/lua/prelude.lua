@@ -9,6 +9,8 @@
 --   failures  hash  id -> a line of JSON for each
 --   deaths    hash  id -> outcome;  dead  zset  id by time of death
 --   ended:*   list  of ids, oldest first
+--   uniques   hash  unique -> id, and unique_of the other way round, of jobs that wait or run
+--   waits     hash  id -> guard for which a parked job waits: see guards.lua
 --   asked, progress, wake, seq
 --
 -- ARGV[1] is the time in microseconds, given by tests only.
@@ -71,6 +73,13 @@ local function keep_failure(id, failure)
   redis.call('HSET', key('failures'), id, lines)
 end
 
+local function free_unique(id)
+  local unique = redis.call('HGET', key('unique_of'), id)
+  if not unique then return end
+  redis.call('HDEL', key('uniques'), unique)
+  redis.call('HDEL', key('unique_of'), id)
+end
+
 -- The end of a job that somebody cancelled: the body goes, the rest is remembered.
 local function end_cancelled(id, record, now, attempts, crashes, fence)
   local head = string.match(record, '^[^\n]*')
@@ -78,6 +87,7 @@ local function end_cancelled(id, record, now, attempts, crashes, fence)
   redis.call('HSET', key('jobs'), id, 'E ' .. now .. ' cancelled\n' .. head .. '\n' .. outcome)
   redis.call('RPUSH', key('ended:cancelled'), id)
   redis.call('HDEL', key('meta'), id)
+  free_unique(id)
 end
 
 -- Whether this job, which is held no longer, was asked to stop; what was kept for its lease goes.

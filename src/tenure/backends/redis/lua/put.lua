@@ -1,15 +1,25 @@
--- Stores messages whose id is new. ARGV: time, n, ids, tails, ranks, and n due times when any is not "at once".
+-- Stores messages whose id is new, and whose unique no job that waits or runs has.
+-- ARGV: time, n, ids, tails, ranks; n due times when any is not "at once"; n uniques when there are any.
 local n = tonumber(ARGV[2])
 local now = time()
-local timed = #ARGV > 3 * n + 2
+local timed, exclusive = #ARGV > 3 * n + 2, #ARGV > 4 * n + 2
 local ids = {}
 for i = 1, n do ids[i] = ARGV[i + 2] end
 local known = ask('HMGET', key('jobs'), ids)
 local seq = redis.call('INCRBY', key('seq'), n) - n
 local records, ready, delayed, refused = {}, {}, {}, {}
 
+-- Whether no other job has this unique, which it has from now on.
+local function is_only(i)
+  local unique = exclusive and ARGV[4 * n + 2 + i] or ''
+  if unique == '' then return true end
+  if redis.call('HSETNX', key('uniques'), unique, ids[i]) == 0 then return false end
+  redis.call('HSET', key('unique_of'), ids[i], unique)
+  return true
+end
+
 for i = 1, n do
-  if known[i] then
+  if known[i] or not is_only(i) then
     refused[#refused + 1] = i
   else
     local place = ARGV[2 * n + 2 + i] + seq + i
