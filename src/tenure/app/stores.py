@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from tenure.backends.contract import Backend, Exclusive, InProcess, Message, Parking
@@ -18,6 +18,7 @@ from tenure.worker.warden import Warden
 
 logger = logging.getLogger(__name__)
 
+Put = Callable[[Sequence[Message]], list[str]]
 _EMBEDDED = "sqlite:///tenure-guards.db"
 _TRIES = 10
 
@@ -78,11 +79,11 @@ def require_exclusive(backend: Backend, messages: Sequence[Message]) -> None:
         raise BackendError("this backend cannot keep jobs unique; leave the option out, or use a database")
 
 
-def put_unique(backend: Backend, message: Message, duplicate: Literal["return", "refuse"]) -> str | None:
+def put_unique(backend: Backend, message: Message, duplicate: Literal["return", "refuse"], put: Put) -> str | None:
     """Store a message that must be the only one; None, or the id of the job that is it already."""
     require_exclusive(backend, [message])
     for _ in range(_TRIES):
-        if message.id in backend.put([message]):
+        if message.id in put([message]):
             return None
         existing = _holder(backend, message.unique or "")
         if existing == message.id:

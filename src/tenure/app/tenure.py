@@ -6,6 +6,7 @@ import os
 import pkgutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
@@ -18,9 +19,20 @@ from tenure.app.guarding import Guards
 from tenure.app.lanes import find_lanes, queues_of
 from tenure.app.scheduling import schedules_of
 from tenure.app.sealer import Channel, Sealer
-from tenure.app.stores import Stores, put_unique, require_exclusive, rules_of, warden_of
+from tenure.app.stores import Put, Stores, put_unique, require_exclusive, rules_of, warden_of
 from tenure.app.workshop import Workshop
-from tenure.backends.contract import Backend, Embedded, Fate, InProcess, Keyed, Lease, Message, Steerable, Verdict
+from tenure.backends.contract import (
+    Backend,
+    Embedded,
+    Fate,
+    InProcess,
+    Keyed,
+    Lease,
+    Message,
+    Steerable,
+    Transactional,
+    Verdict,
+)
 from tenure.backends.opening import open_backend, without_secrets
 from tenure.backends.sync import SyncBackend
 from tenure.builtin.event import Subscriber
@@ -123,14 +135,18 @@ class Tenure:
         described = self.define(job, payload).build() if isinstance(job, str) else job
         return self.schedules.add(ScheduleBuilder(described, self.enqueue))
 
-    def enqueue(self, job: Job, backend: str | None = None) -> str:
-        """Put one job on its queue, here or on another backend (a name from the settings, or a URL)."""
+    def enqueue(self, job: Job, backend: str | None = None, *, connection: Any = None, wake: bool = False) -> str:
+        """Put one job on its queue, here or on another backend (a name from the settings, or a URL).
+
+        With a `connection` to the backend's database the job joins its transaction: committed together, or never.
+        """
         channel = self.channel(backend)
         message = self._sealer.message(job, channel)
-        if job.unique is not None and (existing := put_unique(channel.backend, message, job.duplicate)):
+        put = channel.backend.put if connection is None else self._joined(backend, connection, wake)
+        if job.unique is not None and (existing := put_unique(channel.backend, message, job.duplicate, put)):
             return existing
         if job.unique is None:
-            channel.backend.put([message])
+            put([message])
         if self.listeners:
             self.listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
         return message.id
@@ -177,6 +193,15 @@ class Tenure:
             return self.enqueue(job, backend)
         except Exception as error:  # whatever it is, it is the affair of whoever made this job
             return error
+
+    def _joined(self, backend: str | None, connection: Any, wake: bool) -> Put:
+        found = self.channel(backend).backend
+        if not isinstance(found, Transactional):
+            raise BackendError(
+                f"the backend {without_secrets(self._url(backend))!r} has no transactions to join; use one on your "
+                "SQL database, or enqueue after the commit"
+            )
+        return partial(found.put_in, connection, wake=wake)
 
     def cancel(self, id: str, backend: str | None = None) -> Fate:
         """Cancel a job: one that waits has ended, `cancelled`; one that runs is `asked` to stop, and interrupted.

@@ -183,6 +183,18 @@ class JobRecord(Struct, frozen=True, kw_only=True):
 
 
 @runtime_checkable
+class Transactional(Protocol):
+    """Backends that can store messages inside a transaction of the caller's."""
+
+    def put_in(self, connection: Any, messages: Sequence[Message], *, wake: bool = False) -> list[str]:
+        """As put, on the caller's connection: messages exist when it commits, and never did when it rolls back.
+
+        Workers find them when they next look; with `wake` they are told at the commit, where that can be done.
+        """
+        ...
+
+
+@runtime_checkable
 class Counted(Protocol):
     """How many jobs are where; a backend that forgets what has ended counts none of it."""
 

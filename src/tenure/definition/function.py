@@ -13,13 +13,14 @@ from tenure.errors import InvalidHandler
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Enqueue = Callable[[Job], str]
+Enqueue = Callable[..., str]
 
 
 class Using(Generic[P]):
     """A function and the options its jobs get."""
 
-    def __init__(self, handler: Handler, template: Job, enqueue: Enqueue) -> None:
+    def __init__(self, handler: Handler, template: Job, enqueue: Enqueue, place: dict[str, Any] | None = None) -> None:
+        """`place` is what `enqueue` is told beside the job."""
         if handler.bind is None:
             raise InvalidHandler(
                 f"handler {handler.key!r} is not a function; define({handler.key!r}, payload) enqueues it"
@@ -27,19 +28,24 @@ class Using(Generic[P]):
         self._handler = handler
         self._template = template
         self._enqueue = enqueue
+        self._place = place or {}
         self._bind = handler.bind
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> str:
         """Put one job on its queue; returns its id."""
-        return self._enqueue(self.build(*args, **kwargs))
+        return self._enqueue(self.build(*args, **kwargs), **self._place)
 
     def build(self, *args: P.args, **kwargs: P.kwargs) -> Job:
         """The job that `enqueue` would send, not yet sent."""
         return structs.replace(self._template, payload=self._bind(args, kwargs))
 
-    def using(self, **options: Unpack[JobOptions]) -> "Using[P]":
-        """The same function with other options: `send.using(delay="10m").enqueue(...)`."""
-        return Using(self._handler, self._template.replace(**options), self._enqueue)
+    def using(self, *, connection: Any = None, wake: bool = False, **options: Unpack[JobOptions]) -> "Using[P]":
+        """The same function with other options: `send.using(delay="10m").enqueue(...)`.
+
+        With a `connection` to the jobs' database `enqueue` joins its transaction; `wake` tells workers at the commit.
+        """
+        joins = {"connection": connection, "wake": wake} if connection is not None else self._place
+        return Using(self._handler, self._template.replace(**options), self._enqueue, joins)
 
 
 class JobFunction(Generic[P, R]):
@@ -62,6 +68,9 @@ class JobFunction(Generic[P, R]):
         """The job that `enqueue` would send, not yet sent."""
         return self._plain.build(*args, **kwargs)
 
-    def using(self, **options: Unpack[JobOptions]) -> Using[P]:
-        """The same function with other options: `send.using(delay="10m").enqueue(...)`."""
-        return self._plain.using(**options)
+    def using(self, *, connection: Any = None, wake: bool = False, **options: Unpack[JobOptions]) -> Using[P]:
+        """The same function with other options: `send.using(delay="10m").enqueue(...)`.
+
+        With a `connection` to the jobs' database `enqueue` joins its transaction; `wake` tells workers at the commit.
+        """
+        return self._plain.using(connection=connection, wake=wake, **options)

@@ -8,12 +8,13 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tenure.backends.contract import Abandon, Ack, Fact, Lease, Message, Nack, Park, Reaped
 from tenure.backends.sql import migrations, statements
 from tenure.backends.sql.dialect import Dialect, Grant, Pair
 from tenure.backends.sql.guarding import SqlGuarding
+from tenure.backends.sql.joining import joined
 from tenure.backends.sql.records import SqlRecords
 from tenure.backends.sql.steering import SqlSteering
 from tenure.errors import BackendUnavailable
@@ -48,6 +49,10 @@ class SqlBackend:
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         return self._dialect.put(messages) if messages else []
+
+    def put_in(self, connection: Any, messages: Sequence[Message], *, wake: bool = False) -> list[str]:
+        raw = joined(connection, self._dialect.name, self._dialect.place)
+        return self._dialect.put_in(raw, messages, wake) if messages else []
 
     def lease(self, queues: Sequence[str], *, limit: int, seconds: float, wait: float = 0.0) -> list[Lease]:
         # Where there was work there is more: looking first would cost a busy worker a turn at the database.

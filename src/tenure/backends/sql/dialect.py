@@ -70,6 +70,10 @@ class Dialect(Protocol):
 
     def put(self, messages: Sequence[Message]) -> list[str]: ...
 
+    def put_in(self, raw: Any, messages: Sequence[Message], wake: bool) -> list[str]:
+        """As put, on a driver's connection that is somebody else's."""
+        ...
+
     def until_work(self, queues: Sequence[str]) -> float:
         """Seconds until something can be leased: 0 when it can be now, infinity when nothing is known."""
         ...

@@ -26,7 +26,7 @@ from tenure.backends.sql.dialect import (
 from tenure.backends.sql.floors import BEGINNING, Floors, Place
 from tenure.backends.sql.guarding import apply, changes_of
 from tenure.backends.sql.mysql import statements as sql
-from tenure.backends.sql.mysql.putting import store
+from tenure.backends.sql.mysql.putting import store, store_in
 from tenure.backends.sql.mysql.rows import Held, Ready
 from tenure.backends.sql.mysql.server import Server
 from tenure.backends.sql.mysql.session import Session, numbers
@@ -69,6 +69,10 @@ class MysqlDialect:
         stored, was_cut = self._sessions.tried_transaction(store_all)
         if was_cut:  # the first try may have stored them: what is stored by now counts
             return [message.id for message in messages]
+        return list(dict.fromkeys(message.id for message in messages if message.id in stored))
+
+    def put_in(self, raw: Any, messages: Sequence[Message], wake: bool) -> list[str]:  # noqa: ARG002 - nobody to wake
+        stored = store_in(raw, messages, secrets.randbits(62), self._now())
         return list(dict.fromkeys(message.id for message in messages if message.id in stored))
 
     def until_work(self, queues: Sequence[str]) -> float:

@@ -1,12 +1,17 @@
 """Storing a batch: all of it or none, and only what is new."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from tenure.backends.contract import Message
+from tenure.backends.sql.joining import first
 from tenure.backends.sql.mysql import statements as sql
 from tenure.backends.sql.mysql.session import Session
 from tenure.clock import MICROSECOND
+from tenure.errors import BackendError
 
+_IN_TRANSACTION = 1  # a bit of what the server says with every answer
+_UNPUT = tuple(sql.UNPUT.replace("{ended}", table) for table in ("tenure_history", "tenure_dead"))
 _PACKET = 4_000_000  # well below the smallest max_allowed_packet that is usual
 
 
@@ -16,10 +21,36 @@ def store(session: Session, messages: Sequence[Message], batch: int) -> set[str]
     *most, last = _packets(session, messages, batch)
     for packet in most:
         session.send(packet)
-    unput = [session.fill(sql.UNPUT, ended=ended, ids=ids, batch=batch) for ended in ("tenure_history", "tenure_dead")]
+    unput = [session.fill(statement, ids=ids, batch=batch) for statement in _UNPUT]
     ready, *found = (session.fill(text, ids=ids, batch=batch) for text in (sql.PUT_READY, sql.PUT_IDS))
     later = [session.fill(sql.PUT_DELAYED, ids=ids, batch=batch)] if any(m.delay or m.due for m in messages) else []
     return {id for (id,) in session.send(last, *unput, ready, *later, *found)[-1]}
+
+
+def store_in(connection: Any, messages: Sequence[Message], batch: int, now: str) -> set[str]:
+    """The same in a transaction of somebody else's, of which nothing is known: one statement at a time."""
+    if connection.get_autocommit() and not getattr(connection, "server_status", 0) & _IN_TRANSACTION:
+        raise BackendError("this connection commits every statement by itself; begin a transaction on it first")
+    marks, ids = ", ".join(["%s"] * len(messages)), [message.id for message in messages]
+    with connection.cursor() as cursor:
+        cursor.execute("SAVEPOINT tenure")
+        try:
+            for message in messages:
+                cursor.execute(sql.PUT_JOBS.replace("{rows}", sql.PUT_ROW_IN.format(now=now)), _columns(message, batch))
+            for statement in (*_UNPUT, sql.PUT_READY, sql.PUT_DELAYED, sql.PUT_IDS):
+                cursor.execute(statement.replace("{ids}", marks).replace("{batch}", str(batch)), ids)
+            stored = {first(row) for row in cursor.fetchall()}
+        except BaseException:
+            cursor.execute("ROLLBACK TO SAVEPOINT tenure")  # a caller who goes on must not commit a part
+            raise
+        cursor.execute("RELEASE SAVEPOINT tenure")
+    return stored
+
+
+def _columns(message: Message, batch: int) -> tuple[Any, ...]:
+    facts = (message.id, message.queue, -message.priority, message.handler, message.name)
+    due = (message.due, message.due, round(message.delay * MICROSECOND))
+    return (*facts, *due, message.body, message.unique, batch)
 
 
 def _packets(session: Session, messages: Sequence[Message], batch: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ VALUES {rows}
 ON DUPLICATE KEY UPDATE id = tenure_job.id
 """
 PUT_ROW = "(%s, %s, %s, %s, %s, {now}, {due}, %s, %s, {batch})"
+PUT_ROW_IN = "(%s, %s, %s, %s, %s, {now}, IF(%s > 0, %s, {now} + %s), %s, %s, %s)"
 # An id that is known from an ended job is not stored again.
 UNPUT = """
 DELETE j FROM tenure_job AS j JOIN {ended} AS e ON e.id = j.id WHERE j.id IN ({ids}) AND j.batch = {batch}

@@ -16,6 +16,7 @@ from tenure.backends.sql.connections import Connections
 from tenure.backends.sql.dialect import KEPT_FAILURES, Claim, Expired, Grant, Pair, Row, Rows, fill
 from tenure.backends.sql.floors import BEGINNING, Floors
 from tenure.backends.sql.guarding import apply, changes_of
+from tenure.backends.sql.joining import first
 from tenure.backends.sql.postgresql import statements as sql
 from tenure.backends.sql.postgresql.arrays import bytes_array, number_array, text_array
 from tenure.backends.sql.postgresql.server import Connection, Server, quietly
@@ -59,6 +60,14 @@ class PostgresDialect:
         if doubtful:  # the first try may have stored them: what is stored by now counts
             return [message.id for message in messages]
         stored = {id for (id,) in rows}
+        return list(dict.fromkeys(message.id for message in messages if message.id in stored))
+
+    def put_in(self, raw: Any, messages: Sequence[Message], wake: bool) -> list[str]:
+        tell = {message.queue for message in messages} if wake else ()
+        values = {**put_parameters(messages), "tell": text_array(tell), "now": self._moment()}
+        with raw.cursor() as cursor:
+            cursor.execute(sql.PUT, values)
+            stored = {first(row) for row in cursor.fetchall()}
         return list(dict.fromkeys(message.id for message in messages if message.id in stored))
 
     def until_work(self, queues: Sequence[str]) -> float:

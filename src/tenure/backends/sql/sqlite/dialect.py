@@ -28,6 +28,7 @@ from tenure.backends.sql.sqlite.database import Database
 from tenure.backends.sql.sqlite.wakeup import Wakeup, open_wakeup
 from tenure.backends.sql.steering import end
 from tenure.clock import MICROSECOND, Clock
+from tenure.errors import BackendError
 
 Plan = list[tuple[str, dict[str, Any]]]
 T = TypeVar("T")
@@ -75,20 +76,29 @@ class SqliteDialect:
         self.now = clock.now
 
     def put(self, messages: Sequence[Message]) -> list[str]:
-        now = self.now()
         with self._database.write() as tx:
-            batch = {"now": now, "first": tx.execute(sql.NEXT_KEY, {"now": now}).fetchone()[0]}
-            rows = [
-                (key, m.id, m.queue, -m.priority, m.handler, m.name, now, _due(m, now), m.body, m.unique)
-                for key, m in enumerate(messages, batch["first"])
-            ]
-            stored = tx.executemany(sql.PUT_JOB, rows).rowcount
-            tx.execute(sql.PUT_READY, batch)
-            if any(row[7] > now for row in rows):
-                tx.execute(sql.PUT_DELAYED, batch)
-            if stored == len(rows):
-                return [m.id for m in messages]
-            return [id for (id,) in tx.execute(sql.PUT_IDS, batch)]
+            return _put(tx, messages, self.now())
+
+    def put_in(self, raw: Any, messages: Sequence[Message], wake: bool) -> list[str]:  # noqa: ARG002 - the write is seen
+        cursor = raw.cursor()
+        cursor.row_factory = None
+        files = {name: file for _, name, file in cursor.execute("PRAGMA database_list")}
+        if not files["main"] or not self._database.path.samefile(files["main"]):
+            raise BackendError(
+                f"this connection is to {files['main'] or 'memory'!r}, and jobs are kept in {self.place!r}: "
+                "to be committed together both must be in one file"
+            )
+        alone = not raw.in_transaction and raw.isolation_level is None
+        if not raw.in_transaction:
+            cursor.execute("BEGIN IMMEDIATE")
+        cursor.execute("SAVEPOINT tenure")
+        try:
+            stored = _put(cursor, messages, self.now())
+        except BaseException:
+            cursor.execute("ROLLBACK" if alone else "ROLLBACK TO tenure")  # nobody must commit a part
+            raise
+        cursor.execute("COMMIT" if alone else "RELEASE tenure")
+        return stored
 
     def until_work(self, queues: Sequence[str]) -> float:
         soonest = float("inf")
@@ -219,6 +229,21 @@ class SqliteDialect:
         """What waits again although somebody cancelled it ends; `cancelled` is a JSON array of keys."""
         if cancelled != "[]":
             end(_rows_on(tx), _keys(cancelled), self.now())
+
+
+def _put(tx: Any, messages: Sequence[Message], now: int) -> list[str]:
+    batch = {"now": now, "first": tx.execute(sql.NEXT_KEY, {"now": now}).fetchone()[0]}
+    rows = [
+        (key, m.id, m.queue, -m.priority, m.handler, m.name, now, _due(m, now), m.body, m.unique)
+        for key, m in enumerate(messages, batch["first"])
+    ]
+    stored = tx.executemany(sql.PUT_JOB, rows).rowcount
+    tx.execute(sql.PUT_READY, batch)
+    if any(row[7] > now for row in rows):
+        tx.execute(sql.PUT_DELAYED, batch)
+    if stored == len(rows):
+        return [m.id for m in messages]
+    return [id for (id,) in tx.execute(sql.PUT_IDS, batch)]
 
 
 def _due(message: Message, now: int) -> int:
