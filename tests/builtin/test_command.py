@@ -42,13 +42,13 @@ def test_a_click_group_runs_its_commands(run_command):
 def test_a_click_commands_exit_code_decides(run_command):
     record = run_command("office close", "office", run="office:office")
 
-    assert (record.reason, "exit code 4" in record.failures[-1].message) == ("failed", True)
+    assert (record.reason, "exit code 4" in record.failures[-1].message) == ("retries_exhausted", True)
 
 
 def test_a_click_error_fails_with_its_message(run_command):
     record = run_command("report --month 1 --fail", "report", run="office:report")
 
-    assert (record.reason, "on fire" in record.failures[-1].message) == ("failed", True)
+    assert (record.reason, "on fire" in record.failures[-1].message) == ("retries_exhausted", True)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_function_is_given_the_arguments_that_were_declared(run_command):
 def test_a_functions_number_is_its_exit_code(run_command):
     record = run_command("main 3", "main", run="office:main", arguments=ANY)
 
-    assert (record.reason, "exit code 3" in record.failures[-1].message) == ("failed", True)
+    assert (record.reason, "exit code 3" in record.failures[-1].message) == ("retries_exhausted", True)
 
 
 def test_a_function_without_parameters_is_called_so_and_its_value_kept(run_command):
@@ -109,7 +109,7 @@ def test_an_installed_script_runs_in_a_python_of_its_own(run_command):
 def test_a_script_that_is_not_installed_fails_and_can_be_retried(run_command):
     record = run_command("x", "x", run=["no-such-script"])
 
-    assert (record.reason, "not installed" in record.failures[-1].message) == ("failed", True)
+    assert (record.reason, "not installed" in record.failures[-1].message) == ("retries_exhausted", True)
 
 
 def test_fixed_arguments_come_before_those_of_the_message(run_command):

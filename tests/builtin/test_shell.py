@@ -184,7 +184,7 @@ def test_a_bad_exit_code_fails_with_the_code_and_the_last_output(run_shell):
     record = run_shell([SH, "-c", "echo out; echo err >&2; exit 3"])
 
     message = record.failures[-1].message
-    assert (record.state, record.reason, record.attempts) == ("dead", "failed", 1)
+    assert (record.state, record.reason, record.attempts) == ("dead", "retries_exhausted", 1)
     assert "exit code 3" in message
     assert message.endswith("out\nerr")
 
@@ -208,7 +208,7 @@ def test_a_program_that_cannot_be_executed_fails_and_says_why(run_shell, tmp_pat
 def test_a_program_that_is_not_here_fails_and_can_be_retried(run_shell):
     record = run_shell(["/nonexistent/tool"])
 
-    assert (record.reason, "is not on this machine" in record.failures[-1].message) == ("failed", True)
+    assert (record.reason, "is not on this machine" in record.failures[-1].message) == ("retries_exhausted", True)
 
 
 def test_a_flood_of_output_is_read_to_the_end_and_kept_in_part(run_shell):
