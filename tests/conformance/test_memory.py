@@ -4,7 +4,7 @@ import pytest
 
 from tenure.backends.memory import MemoryBackend
 from tenure.testing import FakeClock
-from tenure.testing.conformance import BackendConformance, StoreConformance
+from tenure.testing.conformance import BackendConformance, LedgerConformance, StoreConformance
 
 
 class TestMemory(BackendConformance):
@@ -31,4 +31,17 @@ class TestMemoryStore(StoreConformance):
 
     @pytest.fixture
     def store(self, clock):
+        return MemoryBackend(clock)
+
+
+class TestMemoryLedger(LedgerConformance):
+    capabilities = frozenset({"Booking"})
+    expected_skips = 1  # the race of processes
+
+    @pytest.fixture
+    def clock(self):
+        return FakeClock()
+
+    @pytest.fixture
+    def backend(self, clock):
         return MemoryBackend(clock)

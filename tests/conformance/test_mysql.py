@@ -4,7 +4,7 @@ import pytest
 
 from tenure.backends.opening import open_backend
 from tenure.testing import FakeClock
-from tenure.testing.conformance import BackendConformance, StoreConformance
+from tenure.testing.conformance import BackendConformance, LedgerConformance, StoreConformance
 
 
 class TestMariadb(BackendConformance):
@@ -49,3 +49,24 @@ class TestMariadbStore(StoreConformance):
         store = open_backend(url, clock)
         yield store
         store.close()
+
+
+class TestMysqlLedger(LedgerConformance):
+    capabilities = frozenset({"Booking", "Shared"})
+    expected_skips = 0
+
+    @pytest.fixture
+    def clock(self):
+        return FakeClock()
+
+    @pytest.fixture
+    def url(self, mariadb_place):
+        url, empty = mariadb_place
+        empty()
+        return url
+
+    @pytest.fixture
+    def backend(self, url, clock):
+        backend = open_backend(url, clock)
+        yield backend
+        backend.close()

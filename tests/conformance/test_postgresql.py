@@ -4,7 +4,7 @@ import pytest
 
 from tenure.backends.opening import open_backend
 from tenure.testing import FakeClock
-from tenure.testing.conformance import BackendConformance, StoreConformance
+from tenure.testing.conformance import BackendConformance, LedgerConformance, StoreConformance
 
 
 class TestPostgresql(BackendConformance):
@@ -49,3 +49,24 @@ class TestPostgresqlStore(StoreConformance):
         store = open_backend(url, clock)
         yield store
         store.close()
+
+
+class TestPostgresqlLedger(LedgerConformance):
+    capabilities = frozenset({"Booking", "Shared"})
+    expected_skips = 0
+
+    @pytest.fixture
+    def clock(self):
+        return FakeClock()
+
+    @pytest.fixture
+    def url(self, postgres_place):
+        url, empty = postgres_place
+        empty()
+        return url
+
+    @pytest.fixture
+    def backend(self, url, clock):
+        backend = open_backend(url, clock)
+        yield backend
+        backend.close()

@@ -4,7 +4,7 @@ import pytest
 
 from tenure.backends.opening import open_backend
 from tenure.testing import FakeClock
-from tenure.testing.conformance import BackendConformance, StoreConformance
+from tenure.testing.conformance import BackendConformance, LedgerConformance, StoreConformance
 
 
 class TestRedis(BackendConformance):
@@ -45,3 +45,22 @@ class TestRedisStore(StoreConformance):
         store = open_backend(url, clock)
         yield store
         store.close()
+
+
+class TestRedisLedger(LedgerConformance):
+    capabilities = frozenset({"Shared"})
+    expected_skips = 2  # those that put jobs in the same step: a queue may live on another node of a cluster
+
+    @pytest.fixture
+    def clock(self):
+        return FakeClock()
+
+    @pytest.fixture
+    def url(self, redis_url):
+        return redis_url
+
+    @pytest.fixture
+    def backend(self, url, clock):
+        backend = open_backend(url, clock)
+        yield backend
+        backend.close()

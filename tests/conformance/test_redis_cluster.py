@@ -8,7 +8,7 @@ import redis
 
 from tenure.backends.opening import open_backend
 from tenure.testing import FakeClock
-from tenure.testing.conformance import BackendConformance
+from tenure.testing.conformance import BackendConformance, LedgerConformance
 from tests.servers import Missing, started
 from tests.servers.fixtures import absent
 
@@ -32,6 +32,25 @@ class TestRedisCluster(BackendConformance):
         {"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Exclusive", "Shared"}
     )
     expected_skips = 22  # those that park
+
+    @pytest.fixture
+    def clock(self):
+        return FakeClock()
+
+    @pytest.fixture
+    def url(self, server):
+        return f"{server.url}?cluster=yes&prefix={token_hex(6)}"
+
+    @pytest.fixture
+    def backend(self, url, clock):
+        backend = open_backend(url, clock)
+        yield backend
+        backend.close()
+
+
+class TestRedisClusterLedger(LedgerConformance):
+    capabilities = frozenset({"Shared"})
+    expected_skips = 2  # those that put jobs in the same step
 
     @pytest.fixture
     def clock(self):

@@ -4,7 +4,7 @@ import pytest
 
 from tenure.backends.opening import open_backend
 from tenure.testing import FakeClock
-from tenure.testing.conformance import BackendConformance, StoreConformance
+from tenure.testing.conformance import BackendConformance, LedgerConformance, StoreConformance
 
 
 class TestSqlite(BackendConformance):
@@ -45,3 +45,22 @@ class TestSqliteStore(StoreConformance):
         store = open_backend(url, clock)
         yield store
         store.close()
+
+
+class TestSqliteLedger(LedgerConformance):
+    capabilities = frozenset({"Booking", "Shared"})
+    expected_skips = 0
+
+    @pytest.fixture
+    def clock(self):
+        return FakeClock()
+
+    @pytest.fixture
+    def url(self, tmp_path):
+        return f"sqlite:///{tmp_path}/jobs.db?synchronous=normal"
+
+    @pytest.fixture
+    def backend(self, url, clock):
+        backend = open_backend(url, clock)
+        yield backend
+        backend.close()

@@ -29,6 +29,7 @@ from tenure.backends.contract import (
     Reaped,
     WorkerRecord,
 )
+from tenure.backends.memory_ledger import MemoryLedger
 from tenure.backends.opening import options
 from tenure.clock import MICROSECOND, Clock, SystemClock
 from tenure.definition.failure import Failure
@@ -80,6 +81,7 @@ class MemoryBackend:
         self._uniques: dict[str, str] = {}
         self._store = store = MemoryStore(self._clock, self._changed, self._wake)
         self.change, self.look, self.sweep, self.rouse = store.change, store.look, store.sweep, store.rouse
+        self.ledger = MemoryLedger(self._clock, self._changed, self.put)
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         with self._changed:

@@ -10,6 +10,7 @@ from tenure.backends.redis.connections import Line
 from tenure.backends.redis.doubts import Doubts
 from tenure.backends.redis.facts import RedisFacts
 from tenure.backends.redis.guarding import RedisGuarding
+from tenure.backends.redis.ledger import RedisLedger
 from tenure.backends.redis.names import Names
 from tenure.backends.redis.putting import Putting
 from tenure.backends.redis.records import RedisRecords
@@ -43,5 +44,6 @@ class RedisBackend:
         if guarding is not None:  # on a cluster a key and the jobs that wait for it are on different servers
             self.change, self.look, self.sweep = guarding.change, guarding.look, guarding.sweep
             self.park, self.rouse = settling.park, guarding.rouse
+        self.ledger = RedisLedger(line, scripts, names)
         self.facts = RedisFacts(line).facts
         self.close = line.close

@@ -28,3 +28,7 @@ class Names:
     @property
     def workers(self) -> str:
         return f"{self.prefix}:workers:{{{self.prefix}}}"
+
+    @property
+    def ledger(self) -> str:
+        return f"{self.prefix}:ledger:{{{self.prefix}}}"

@@ -15,6 +15,7 @@ from tenure.backends.sql import migrations, statements
 from tenure.backends.sql.dialect import Dialect, Grant, Pair
 from tenure.backends.sql.guarding import SqlGuarding
 from tenure.backends.sql.joining import joined
+from tenure.backends.sql.ledger import SqlLedger
 from tenure.backends.sql.records import SqlRecords
 from tenure.backends.sql.steering import SqlSteering
 from tenure.errors import BackendUnavailable
@@ -43,6 +44,7 @@ class SqlBackend:
         self._guarding = guarding = SqlGuarding(dialect)
         self.change, self.look, self.sweep = guarding.change, guarding.look, guarding.sweep
         self.rouse, self.holders = guarding.rouse, guarding.holders
+        self.ledger = SqlLedger(dialect)
         steering = SqlSteering(dialect, self._owner)
         self.cancel, self.asked_to_stop = steering.cancel, steering.asked_to_stop
         self.note_progress = steering.note_progress

@@ -74,6 +74,10 @@ class Dialect(Protocol):
         """As put, on a driver's connection that is somebody else's."""
         ...
 
+    def put_chosen(self, choose: Callable[[Rows], Sequence[Message]]) -> None:
+        """Put what is chosen, in one transaction with whatever choosing does; may choose again, as transact may."""
+        ...
+
     def until_work(self, queues: Sequence[str]) -> float:
         """Seconds until something can be leased: 0 when it can be now, infinity when nothing is known."""
         ...

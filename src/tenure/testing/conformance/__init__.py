@@ -19,11 +19,13 @@ pytest.register_assert_rewrite(
     f"{__name__}.steering",
     f"{__name__}.parking",
     f"{__name__}.store",
+    f"{__name__}.ledger",
 )
 
 from tenure.testing.conformance.dead_letters import DeadLettering  # noqa: E402
 from tenure.testing.conformance.keeping import Keeping  # noqa: E402
 from tenure.testing.conformance.leasing import Leasing  # noqa: E402
+from tenure.testing.conformance.ledger import LedgerConformance  # noqa: E402
 from tenure.testing.conformance.messages import AdvancingClock, FullBackend  # noqa: E402
 from tenure.testing.conformance.parking import Parked  # noqa: E402
 from tenure.testing.conformance.putting import Putting  # noqa: E402
@@ -33,7 +35,7 @@ from tenure.testing.conformance.sharing import Sharing  # noqa: E402
 from tenure.testing.conformance.steering import Steering  # noqa: E402
 from tenure.testing.conformance.store import StoreConformance  # noqa: E402
 
-__all__ = ["AdvancingClock", "BackendConformance", "StoreConformance"]
+__all__ = ["AdvancingClock", "BackendConformance", "LedgerConformance", "StoreConformance"]
 
 
 class BackendConformance(Putting, Leasing, Settling, Keeping, DeadLettering, Recording, Sharing, Steering, Parked):

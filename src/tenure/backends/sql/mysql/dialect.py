@@ -75,6 +75,15 @@ class MysqlDialect:
         stored = store_in(raw, messages, secrets.randbits(62), self._now())
         return list(dict.fromkeys(message.id for message in messages if message.id in stored))
 
+    def put_chosen(self, choose: Callable[[Rows], Sequence[Message]]) -> None:
+        def put(session: Session) -> None:
+            session.send(sql.BEGIN)
+            if messages := choose(session.neutral):
+                store(session, messages, secrets.randbits(62))
+
+        self._floors = Floors()
+        self._sessions.transaction(put, again=False)
+
     def until_work(self, queues: Sequence[str]) -> float:
         def look(session: Session) -> list[Row]:
             parts = [session.fill(sql.UNTIL_WORK, queue=session.quote(queue)) for queue in queues]

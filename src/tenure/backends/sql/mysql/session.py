@@ -8,6 +8,8 @@ from typing import Any
 from tenure.backends.sql.dialect import Row
 from tenure.backends.sql.mysql.server import Connection
 
+_IF_NEW = "ON CONFLICT DO NOTHING"
+
 
 class Session:
     """`now` is what the time is, in SQL."""
@@ -54,6 +56,8 @@ def numbers(values: Iterable[int]) -> str:
 @lru_cache
 def translated(statement: str) -> str:
     """A neutral statement in MySQL's words, of which `key` and `rank` are two."""
+    if statement.rstrip().endswith(_IF_NEW):
+        statement = statement.replace("INSERT", "INSERT IGNORE", 1).replace(_IF_NEW, "")
     quoted = re.sub(r"(?<![:`\w])(key|rank)\b(?!`)", r"`\1`", statement)
     return re.sub(r"(?<!:):([a-z]\w*)", r"%(\1)s", quoted)
 

@@ -70,6 +70,16 @@ class PostgresDialect:
             stored = {first(row) for row in cursor.fetchall()}
         return list(dict.fromkeys(message.id for message in messages if message.id in stored))
 
+    def put_chosen(self, choose: Callable[[Rows], Sequence[Message]]) -> None:
+        def put(rows: Rows) -> None:
+            messages = choose(rows)
+            if messages:
+                queues = {message.queue for message in messages}
+                tell = [] if self._server.pooled else self._bell.due(queues)
+                rows(sql.PUT, {**put_parameters(messages), "tell": text_array(tell), "now": self._moment()})
+
+        self.transact(put)
+
     def until_work(self, queues: Sequence[str]) -> float:
         ready, microseconds = self._ask(sql.UNTIL_WORK, {"queues": text_array(queues)})[0]
         if ready:
@@ -258,6 +268,9 @@ class PostgresDialect:
                 if was_cut or not again:
                     raise self._server.unavailable(error) from error
                 was_cut = True
+            except BaseException:  # of whoever asked: nothing of it is kept
+                quietly(connection.close)
+                raise
             else:
                 self._connections.give(connection)
                 return answer, was_cut

@@ -100,6 +100,11 @@ class SqliteDialect:
         cursor.execute("COMMIT" if alone else "RELEASE tenure")
         return stored
 
+    def put_chosen(self, choose: Callable[[Rows], Sequence[Message]]) -> None:
+        with self._database.write() as tx:
+            if messages := choose(_rows_on(tx)):
+                _put(tx, messages, self.now())
+
     def until_work(self, queues: Sequence[str]) -> float:
         soonest = float("inf")
         for queue in queues:

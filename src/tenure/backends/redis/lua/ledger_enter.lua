@@ -1,0 +1,21 @@
+-- Enters ticks that are not known. ARGV: time, then id, schedule, tick, due, state, why of each.
+-- KEYS[1] is the ledger:
+--   ticks   hash  id -> "state tick due entered noted\nschedule\nwhy"
+--   of:*    zset  ids of a schedule by tick
+--   open    zset  ids of what has not ended by when it was noted;  ended  zset  the same of the rest
+--   last    hash  schedule -> its latest tick;  paused  hash  schedule -> since when
+local now = time()
+local ended = { succeeded = true, failed = true, skipped = true }
+local new = {}
+for i = 2, #ARGV, 6 do
+  local id, schedule, tick, due, state, why = unpack(ARGV, i, i + 5)
+  local value = table.concat({ state, tick, due, now, now }, ' ') .. '\n' .. schedule .. '\n' .. why
+  if redis.call('HSETNX', key('ticks'), id, value) == 1 then
+    redis.call('ZADD', key('of:' .. schedule), tick, id)
+    redis.call('ZADD', key(ended[state] and 'ended' or 'open'), now, id)
+    local last = redis.call('HGET', key('last'), schedule)
+    if not last or tonumber(last) < tonumber(tick) then redis.call('HSET', key('last'), schedule, tick) end
+    new[#new + 1] = id
+  end
+end
+return new

@@ -1,0 +1,2 @@
+-- The time that every scheduler goes by.
+return time()

@@ -1,0 +1,29 @@
+"""Another scheduler on the ledger under test: `python -m tenure.testing.conformance.entering URL QUEUE`."""
+
+import sys
+from typing import Any
+
+from tenure.backends.ledger import Booking, Note
+from tenure.backends.opening import open_backend
+from tenure.clock import SystemClock
+from tenure.testing.conformance.ledger import entry
+from tenure.testing.conformance.messages import make
+
+
+def main(url: str, queue: str) -> None:
+    """Enter fifty ticks, one by one, with a message each; say which were ours."""
+    backend: Any = open_backend(url, SystemClock())
+    for number in range(50):
+        message = make(number, queue=queue)
+        if isinstance(backend.ledger, Booking):
+            won = backend.ledger.book([entry(number, state="enqueued")], [message])
+        else:
+            won = backend.ledger.enter([entry(number)])
+            backend.put([message])
+            backend.ledger.note([Note(message.id, "enqueued")])
+        sys.stdout.write("".join(f"{id}\n" for id in won))
+    backend.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
