@@ -229,6 +229,7 @@ def test_the_counters_tell_what_happened(app, message):
         "jobs_failed|queue=default": 2,
         "jobs_requeued|queue=default": 1,
         "jobs_failed_permanently|queue=default": 1,
+        "jobs_rejected|queue=default": 1,
         "jobs_rejected_signature|queue=default": 1,
     }
 

@@ -14,6 +14,7 @@ _COUNTERS = {
     Status.REQUEUED: "jobs_requeued",
     Status.DEAD_LETTERED: "jobs_failed_permanently",
     Status.SKIPPED_IDEMPOTENT: "jobs_skipped_idempotent",
+    Status.REJECTED: "jobs_rejected",
 }
 
 
