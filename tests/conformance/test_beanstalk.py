@@ -20,7 +20,7 @@ class WaitingClock(SystemClock):
 class TestBeanstalk(BackendConformance):
     capabilities = frozenset({"DeadLetters", "Maintained", "Shared"})
     lacks = frozenset({"UniqueIds", "LingeringLeases"})
-    expected_skips = 72
+    expected_skips = 73
 
     @pytest.fixture
     def clock(self):

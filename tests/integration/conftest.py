@@ -13,6 +13,7 @@ import pytest
 from tenure import Tenure
 from tenure.backends.contract import Message
 from tenure.testing import FakeClock
+from tenure.wire.signing import new_key
 
 PATIENCE = 30.0
 
@@ -22,8 +23,11 @@ def clock():
     return FakeClock()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def url(request, tmp_path):
+@pytest.fixture(params=["memory", "sqlite", "redis"])
+def url(request, tmp_path, monkeypatch):
+    if request.param == "redis":
+        monkeypatch.setenv("TENURE_KEYS", new_key().dump())  # what is on a server must be signed
+        return request.getfixturevalue("redis_url")
     return {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/jobs.db?synchronous=normal"}[request.param]
 
 

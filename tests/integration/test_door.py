@@ -78,7 +78,7 @@ def test_a_message_moved_to_another_queue_is_refused(app, ran, sealed, message):
 
 
 def test_a_message_of_an_unknown_key_waits_and_is_dead_after_the_patience(app, ran, clock, message):
-    with Tenure("memory://", clock=clock) as other:
+    with Tenure("memory://", clock=clock, keys=[KEY]) as other:
         other.job(name="greet", queue="mail")(lambda name: None)
         id = other.enqueue(Job(handler="greet", payload={"name": "Eve"}, queue="mail"))
         foreign = other.backend.find(id).body

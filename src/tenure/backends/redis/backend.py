@@ -40,8 +40,8 @@ class RedisBackend:
         self.cancel, self.asked_to_stop = steering.cancel, steering.asked_to_stop
         self.note_progress = steering.note_progress
         self.greet, self.part, self.workers = roster.greet, roster.part, roster.workers
-        self.holders = records.holders
-        if guarding is not None:  # on a cluster a key and the jobs that wait for it are on different servers
+        if guarding is not None:  # on a cluster what spans queues would lie on different servers
+            self.holders = records.holders
             self.change, self.look, self.sweep = guarding.change, guarding.look, guarding.sweep
             self.park, self.rouse = settling.park, guarding.rouse
         self.ledger = RedisLedger(line, scripts, names)

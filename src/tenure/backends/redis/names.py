@@ -26,6 +26,10 @@ class Names:
         return f"{self.prefix}:{{{self.prefix}}}:guards"
 
     @property
+    def uniques(self) -> str:
+        return f"{self.prefix}:{{{self.prefix}}}:uniques"
+
+    @property
     def workers(self) -> str:
         return f"{self.prefix}:workers:{{{self.prefix}}}"
 

@@ -76,9 +76,8 @@ class RedisRecords:
 
     def holders(self, uniques: Sequence[str]) -> dict[str, str]:
         """The jobs that wait or run with these."""
-        keys = [f"{self._names.queue(queue)}:uniques" for queue in self._queues()] if uniques else []
-        found = patiently(lambda: self._line.ask_each([("HMGET", key, *uniques) for key in keys]))
-        return {unique: id.decode() for ids in found for unique, id in zip(uniques, ids, strict=True) if id}
+        ids = patiently(lambda: self._line.ask("HMGET", self._names.uniques, *uniques)) if uniques else []
+        return {unique: id.decode() for unique, id in zip(uniques, ids, strict=True) if id}
 
     def _of_dead(self, name: str, ids: Sequence[str]) -> list[str]:
         """Not repeated when there is no answer: the second would say that nothing was dead."""

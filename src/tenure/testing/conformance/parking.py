@@ -283,6 +283,14 @@ class Parked:
         assert backend.counts()[QUEUE]["ready"] + backend.counts()[QUEUE]["delayed"] == 2
 
     @needs("Exclusive")
+    def test_a_unique_is_kept_apart_across_queues(self, backend: GuardedBackend) -> None:
+        assert backend.put([make(1, unique="u")]) == [id_of(1)]
+        assert backend.put([make(2, queue=OTHER, unique="u")]) == []
+        (lease,) = take(backend)
+        backend.ack([Ack(lease=lease)])
+        assert backend.put([make(3, queue=OTHER, unique="u")]) == [id_of(3)]
+
+    @needs("Exclusive")
     def test_a_unique_is_free_when_its_job_has_ended(self, backend: GuardedBackend) -> None:
         leases = put_and_take(backend, make(1, unique="u"), make(2, unique="v"))
         backend.ack([Ack(lease=leases[0])])

@@ -9,7 +9,7 @@
 --   failures  hash  id -> a line of JSON for each
 --   deaths    hash  id -> outcome;  dead  zset  id by time of death
 --   ended:*   list  of ids, oldest first
---   uniques   hash  unique -> id, and unique_of the other way round, of jobs that wait or run
+--   unique_of hash  id -> unique of jobs that wait or run; the hash the other way round is that of all queues
 --   waits     hash  id -> guard for which a parked job waits: see guards.lua
 --   asked, progress, wake, seq
 --
@@ -73,10 +73,16 @@ local function keep_failure(id, failure)
   redis.call('HSET', key('failures'), id, lines)
 end
 
+-- Of all queues, so not on a cluster.
+local function uniques()
+  local prefix = string.match(KEYS[1], '^(.-):{')
+  return prefix .. ':{' .. prefix .. '}:uniques'
+end
+
 local function free_unique(id)
   local unique = redis.call('HGET', key('unique_of'), id)
   if not unique then return end
-  redis.call('HDEL', key('uniques'), unique)
+  redis.call('HDEL', uniques(), unique)
   redis.call('HDEL', key('unique_of'), id)
 end
 

@@ -13,7 +13,7 @@ local records, ready, delayed, refused = {}, {}, {}, {}
 local function is_only(i)
   local unique = exclusive and ARGV[4 * n + 2 + i] or ''
   if unique == '' then return true end
-  if redis.call('HSETNX', key('uniques'), unique, ids[i]) == 0 then return false end
+  if redis.call('HSETNX', uniques(), unique, ids[i]) == 0 then return false end
   redis.call('HSET', key('unique_of'), ids[i], unique)
   return true
 end
