@@ -1,0 +1,65 @@
+"""Built-in handlers from the command line, in every runner."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+SETTINGS = """
+[shell]
+allow = ["/bin/sh", "/bin/echo"]
+
+[event]
+allow = ["order.paid"]
+
+[command.version]
+run = ["tenure", "--version"]
+"""
+RUNNERS = ["inline", "process", "threads", "event_loop"]
+
+
+@pytest.fixture
+def shop(tenure):
+    (tenure.folder / "tenure.toml").write_text(SETTINGS)
+    with (tenure.folder / "shop.py").open("a") as code:
+        code.write("\n\n@app.on('order.paid')\ndef paid(data):\n    (here / 'paid').write_text(data)\n")
+    return tenure
+
+
+def is_alive(pid):
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rsplit(")")[1].split()[0] not in "ZX"
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_built_in_jobs_run_in_every_runner(shop, runner):
+    ids = [
+        shop.enqueue("shell", "--payload", '["/bin/echo", "hello"]'),
+        shop.enqueue("command", "--payload", '"version"'),
+        shop.enqueue("event", "--payload", '{"name": "order.paid", "data": "7"}'),
+    ]
+    assert shop("work", "--burst", "--runner", runner).returncode == 0
+    outputs = [shop.json("jobs", "show", id)["output"] for id in ids]
+    assert outputs[0] == "hello\n"
+    assert outputs[1].startswith("tenure, version")
+    assert (outputs[2], (shop.folder / "paid").read_text()) == ("1", "7")
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_program_past_its_timeout_is_gone_in_every_runner(shop, runner, eventually):
+    script = f"echo $$ > {shop.folder}/pid; sleep 60 & wait"
+    id = shop.enqueue("shell", "--payload", f'["/bin/sh", "-c", "{script}"]', "--timeout", "1")
+    shop("work", "--burst", "--runner", runner)
+    assert shop.json("jobs", "show", id)["reason"] == "timeout"
+    pid = int((shop.folder / "pid").read_text())
+    eventually(lambda: not is_alive(pid))
+    with pytest.raises(ProcessLookupError):
+        os.killpg(pid, 0)
+
+
+def test_what_is_not_allowed_is_refused_on_the_command_line(shop):
+    done = shop("enqueue", "shell", "--payload", '["/bin/ls"]')
+    assert (done.returncode, done.stderr) == (
+        2,
+        "Error: '/bin/ls' may not run: the setting 'shell.allow' does not name it\n",
+    )
