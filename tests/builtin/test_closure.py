@@ -89,3 +89,13 @@ def test_a_token_that_this_process_did_not_give_is_refused(make_app, outcome_of)
 def test_a_failing_closure_is_seen_by_the_caller_of_the_sync_backend():
     with Tenure("sync://") as app, pytest.raises(JobFailed, match="ZeroDivisionError"):
         app.define("closure", lambda: 1 / 0).dispatch()
+
+
+def test_closures_that_died_are_not_kept_for_ever(monkeypatch):
+    monkeypatch.setattr("tenure.builtin.closure.MOST_DEAD", 3)
+    with Tenure("sync://") as app:
+        for _ in range(10):
+            with pytest.raises(JobFailed):
+                app.define("closure", lambda: 1 / 0).dispatch()
+
+        assert len(app.registry.get("closure").shape._waiting) == 3
