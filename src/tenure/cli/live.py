@@ -27,3 +27,14 @@ class LiveLine:
         if self.is_live:
             self._stream.write(f"{_ERASE}{text}\r")
             self._stream.flush()
+
+
+_WIDTH = 30
+
+
+def bar(done: str, count: int, total: int | None) -> str:
+    """How far something is: `replayed ███████░░░ 1500 of 2100`; without a bar when nobody knows the whole."""
+    if not total:
+        return f"{done} {count} …"
+    full = min(_WIDTH, _WIDTH * count // total)
+    return f"{done} {'█' * full}{'░' * (_WIDTH - full)} {count} of {total}"

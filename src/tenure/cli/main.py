@@ -15,7 +15,7 @@ _COMMANDS = {
     "jobs": "Look at single jobs, and cancel them.",
     "workers": "List the workers that are alive.",
     "cron": "Look at schedules, and at what they will do.",
-    "dead": "List, replay and purge dead letters.",
+    "dead": "List, replay, export and purge dead letters.",
     "db": "Bring the database schema up to date.",
     "key": "Make, list and retire signing keys.",
 }

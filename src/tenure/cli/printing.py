@@ -20,6 +20,10 @@ def as_json(value: Any) -> None:
     click.echo(_harmless(msgspec.json.format(msgspec.json.encode(redactor().mask(value)), indent=2).decode()))
 
 
+def as_json_line(value: Any) -> None:
+    click.echo(_harmless(msgspec.json.encode(redactor().mask(value)).decode()))
+
+
 def _harmless(json: str) -> str:
     """JSON whose characters cannot steer a terminal; those that could are only ever within its texts."""
     if json.isascii():

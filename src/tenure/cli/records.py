@@ -8,6 +8,7 @@ from msgspec import UNSET, structs
 
 from tenure.app import Tenure
 from tenure.backends.contract import DeadLetters, Inspectable, JobRecord
+from tenure.backends.letters import told
 from tenure.backends.opening import without_secrets
 from tenure.cli.failures import CommandError
 from tenure.cli.printing import moment
@@ -59,7 +60,7 @@ def summary(record: JobRecord) -> dict[str, Any]:
 
 def error_of(failures: Sequence[Failure]) -> str | None:
     """The last error, as `Type: message`."""
-    return f"{failures[-1].type}: {failures[-1].message}" if failures else None
+    return told(failures[-1]) if failures else None
 
 
 def everything(record: JobRecord, wire: Wire) -> dict[str, Any]:

@@ -27,10 +27,10 @@ class SqlRecords:
 
     def find(self, id: str) -> JobRecord | None:
         for row in self._dialect.read(sql.FIND_LIVE, {"id": id}):
-            return _live(row, self._failures(id))
+            return _live(row, self._failures([id])[id])
         for statement in (sql.FIND_DEAD, sql.FIND_ENDED):
             for row in self._dialect.read(statement, {"id": id}):
-                return _ended(row, self._failures(id))
+                return _ended(row, self._failures([id])[id])
         return None
 
     def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
@@ -46,7 +46,8 @@ class SqlRecords:
             rows = self._dialect.read(sql.LIST_DEAD, page)
         else:
             rows = self._dialect.read(sql.LIST_DEAD_OF_QUEUE, {**page, "queue": queue})
-        return [_ended(row, self._failures(row[0])) for row in rows]
+        failures = self._failures([row[0] for row in rows])
+        return [_ended(row, failures[row[0]]) for row in rows]
 
     def replay(self, ids: Sequence[str]) -> list[str]:
         now = self._dialect.now()
@@ -112,9 +113,14 @@ class SqlRecords:
         found = [msgspec.json.decode(record, type=WorkerRecord) for (record,) in rows]
         return sorted(found, key=lambda worker: worker.started_at)
 
-    def _failures(self, id: str) -> tuple[Failure, ...]:
-        rows = self._dialect.read(sql.FAILURES, {"id": id})
-        return tuple(msgspec.json.decode(record, type=Failure) for (record,) in rows)
+    def _failures(self, ids: list[str]) -> dict[str, tuple[Failure, ...]]:
+        found: dict[str, tuple[Failure, ...]] = dict.fromkeys(ids, ())
+        for id, record in self._dialect.read(sql.FAILURES, {"ids": ids}) if ids else ():
+            found[id] += (_failure(record),)
+        return found
+
+
+_failure = msgspec.json.Decoder(Failure).decode
 
 
 def _dead(rows: Rows, ids: Sequence[str]) -> list[str]:

@@ -37,7 +37,7 @@ _AFTER = "died >= :died AND (died > :died OR id > :id) ORDER BY died, id LIMIT :
 FIND_DEAD = f"{_DEAD} WHERE id = :id"
 LIST_DEAD = f"{_DEAD} WHERE {_AFTER}"
 LIST_DEAD_OF_QUEUE = f"{_DEAD} WHERE queue = :queue AND {_AFTER}"
-FAILURES = "SELECT record FROM tenure_failure WHERE id = :id ORDER BY fence"
+FAILURES = "SELECT id, record FROM tenure_failure WHERE id IN :ids ORDER BY id, fence"
 
 DEAD_IDS = "SELECT id FROM tenure_dead WHERE id IN :ids ORDER BY enqueued, id FOR UPDATE"
 REPLAY_READY = """

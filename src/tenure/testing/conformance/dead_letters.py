@@ -2,7 +2,8 @@
 
 import pytest
 
-from tenure.backends.contract import Abandon, Ack
+from tenure.backends.contract import Abandon, Ack, JobRecord
+from tenure.backends.letters import Filter, pages
 from tenure.testing.conformance.capabilities import needs
 from tenure.testing.conformance.messages import (
     OTHER,
@@ -28,6 +29,22 @@ def kill(backend: FullBackend, *messages: int, queue: str = QUEUE) -> None:
     backend.put([make(number, queue=queue) for number in messages])
     leases = take(backend, len(messages), queue)
     backend.abandon([Abandon(lease=lease, reason="failed") for lease in leases])
+
+
+def a_few_dead(backend: FullBackend, clock: AdvancingClock) -> list[JobRecord]:
+    """Four letters that differ in everything that can be asked for; 2 and 3 died together, between the others."""
+    for group in ([make(1)], [make(2, handler="pay"), make(3, queue=OTHER)], [make(4, name="a Birthday card")]):
+        backend.put(group)
+        leases = [lease for message in group for lease in take(backend, 1, message.queue)]
+        reasons = {1: "timeout", 2: "crash_loop", 3: "timeout", 4: "forbidden"}
+        backend.abandon(
+            [
+                Abandon(lease=each, reason=reasons[n], failure=failure(n))
+                for n, each in zip(numbers(leases), leases, strict=True)
+            ]
+        )
+        clock.advance(0.1)
+    return backend.dead()
 
 
 class DeadLettering:
@@ -78,6 +95,45 @@ class DeadLettering:
         first = backend.dead(queue=OTHER, limit=1)
         second = backend.dead(queue=OTHER, limit=5, after=(first[0].finished_at or 0, first[0].id))
         assert [record.id for record in first + second] == [id_of(2), id_of(3)]
+
+    @needs("DeadLetters")
+    @pytest.mark.parametrize(
+        ("asked", "found"),
+        [
+            (Filter(), [1, 2, 3, 4]),
+            (Filter(queue=OTHER), [3]),
+            (Filter(handler="pay"), [2]),
+            (Filter(reason="timeout"), [1, 3]),
+            (Filter(reason="timeout", queue=QUEUE), [1]),
+            (Filter(text="birthDAY"), [4]),
+            (Filter(text="valueerror: NO 2"), [2]),
+            (Filter(text="nowhere"), []),
+        ],
+    )
+    def test_dead_letters_are_found_by_what_is_known_of_them(
+        self, backend: FullBackend, clock: AdvancingClock, asked: Filter, found: list[int]
+    ) -> None:
+        a_few_dead(backend, clock)
+        for size in (1, 3, 500):
+            chosen = list(pages(backend, asked, size))
+            assert all(0 < len(page) <= size for page in chosen)
+            assert [letter.id for page in chosen for letter in page] == [id_of(number) for number in found]
+
+    @needs("DeadLetters")
+    def test_dead_letters_are_found_by_their_age(self, backend: FullBackend, clock: AdvancingClock) -> None:
+        letters = a_few_dead(backend, clock)
+        since, before = letters[1].finished_at, letters[3].finished_at
+        for size in (1, 2, 500):
+            between = list(pages(backend, Filter(since=since, before=before), size))
+            assert [letter.id for page in between for letter in page] == [id_of(2), id_of(3)]
+
+    @needs("DeadLetters")
+    def test_what_is_found_may_be_replayed_before_the_next_page(
+        self, backend: FullBackend, clock: AdvancingClock
+    ) -> None:
+        a_few_dead(backend, clock)
+        asked = Filter(reason="timeout")
+        assert [backend.replay([page[0].id]) for page in pages(backend, asked, 1)] == [[id_of(1)], [id_of(3)]]
 
     @needs("DeadLetters")
     def test_a_replayed_message_starts_afresh_and_keeps_its_id_and_bytes(self, backend: FullBackend) -> None:
