@@ -224,7 +224,7 @@ class TestCopies:
 class TestWhatOthersPut:
     def test_a_job_of_another_program_becomes_a_dead_letter_with_its_bytes(self, opened, plain, beanstalk_url, prefix):
         plain.put(b"not of our making")
-        with Tenure(f"{beanstalk_url}?prefix={prefix}", keys=[new_key().dump()]) as app:
+        with Tenure(f"{beanstalk_url}?prefix={prefix}", keys=[new_key().dump()], store="memory://") as app:
             assert app.worker(QUEUE, burst=True).run() == {"rejected": 1}
             (letter,) = app.backend.dead()
         assert (letter.reason, letter.body) == ("malformed", b"not of our making")
@@ -377,7 +377,7 @@ class TestRestarts:
 
     def test_a_worker_outlives_a_restart_of_its_server(self, own_server, tmp_path, eventually):
         server = own_server("beanstalk", durable=True)
-        with Tenure(server.url, keys=[new_key().dump()], lease=2.0) as app:
+        with Tenure(server.url, keys=[new_key().dump()], lease=2.0, store="memory://") as app:
             ran = []
 
             @app.job
@@ -403,7 +403,7 @@ class TestRestarts:
 APP = """
 import os, sys
 from tenure import Tenure
-app = Tenure(sys.argv[1], keys=[sys.argv[2]], lease=2.0)
+app = Tenure(sys.argv[1], keys=[sys.argv[2]], lease=2.0, store="memory://")
 @app.job
 def step(number: int):
     os.write(1, f"{number}\\n".encode())
@@ -414,7 +414,7 @@ app.worker().run()
 @pytest.mark.slow
 def test_workers_killed_one_after_the_other_lose_no_job(beanstalk_url, prefix, start):
     url, key = f"{beanstalk_url}?prefix={prefix}", new_key().dump()
-    with Tenure(url, keys=[key], lease=2.0) as app:
+    with Tenure(url, keys=[key], lease=2.0, store="memory://") as app:
         ran = set()
 
         @app.job

@@ -356,7 +356,7 @@ class Tenure:
     def _warden(self, backend: Backend) -> Warden:
         return warden_of(backend, self._stores.of(backend), self.guards.rules, self.settings.lease)
 
-    def _pipeline(self, wire: Wire, warden: Warden) -> Pipeline:
+    def _pipeline(self, wire: Wire, warden: Warden | None = None) -> Pipeline:
         return Pipeline(
             wire,
             self.registry,
@@ -364,7 +364,7 @@ class Tenure:
             self.retry,
             patience=self.settings.unknown_patience,
             default_timeout=self.settings.default_timeout,
-            warden=warden,
+            warden=warden or self._warden(self.backend),
         )
 
     def _run_now(self, lease: Lease, channel: Channel) -> Verdict:
