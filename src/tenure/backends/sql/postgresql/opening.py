@@ -7,7 +7,7 @@ from tenure.backends.sql.patience import seconds
 from tenure.clock import Clock
 from tenure.errors import BackendUnavailable, UnknownBackend
 
-_LISTEN = ("on", "off")
+_LISTEN = ("auto", "on", "off")
 
 
 def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
@@ -20,12 +20,12 @@ def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
     from tenure.backends.sql.postgresql.server import Server
 
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    listen, patience = query.pop("listen", "on"), query.pop("patience", "30")
+    listen, patience = query.pop("listen", "auto"), query.pop("patience", "30")
     if listen not in _LISTEN:
         raise UnknownBackend(f"option listen={listen!r} in the postgresql URL must be one of {', '.join(_LISTEN)}")
     url = parts._replace(scheme="postgresql", query=urlencode(query)).geturl()
     try:
-        server = Server(url, seconds(patience), pooled=listen == "off")
+        server = Server(url, seconds(patience), listen)
     except psycopg.ProgrammingError as error:
         raise UnknownBackend(f"the postgresql URL cannot be understood: {error}") from error
     dialect = PostgresDialect(server, clock)

@@ -6,7 +6,7 @@ no LISTEN. A pooler is recognised by what it refuses, or by a process id that is
 
 import logging
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -15,12 +15,13 @@ from tenure.errors import BackendUnavailable
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
 # Plans are made once and never scan a table: what is in the tables changes faster than statistics do.
+# Nor is one batch compared with another row by row, which a planner that expects one row would do.
 _PLANS = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
+    "enable_nestloop": "off",
     "jit": "off",
 }
 _WATCHED: dict[str, str | int] = {
@@ -52,46 +53,62 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 class Server:
     """One database, and whether a pooler stands before it."""
 
-    def __init__(self, conninfo: str, patience: float, pooled: bool) -> None:
+    def __init__(self, conninfo: str, patience: float, listen: str) -> None:
         given = conninfo_to_dict(conninfo)
         limits = {**_WATCHED, "connect_timeout": max(2, min(10, round(patience)))}
         watched = {name: value for name, value in limits.items() if name not in given}
         self._conninfo = make_conninfo(conninfo, **watched)
         self._options = str(given.get("options") or "")
         self._patience = patience
-        self.pooled = pooled
+        self._is_sure = listen != "auto"
+        self.pooled = listen == "off"
         self.place = f"{given.get('host', 'localhost')}/{given.get('dbname', '')}"
 
     def connect(self) -> Connection:
         """A connection on which every statement is a transaction of its own."""
-        if not self.pooled:
-            try:
-                return self._connect(f"{self._settings()} {self._options}")
-            except psycopg.OperationalError as error:
-                if "unsupported startup parameter" not in str(error):
-                    raise self.unavailable(error) from error
-                self._found_pooler()
         try:
+            if not self.pooled:
+                connection = self._connect_directly()
+                if connection is not None:
+                    return connection
+                self.pooled = True
+                logger.info("a pooler stands before %s: nothing is prepared, and workers look for jobs", self.place)
             return self._connect(self._options)
-        except psycopg.OperationalError as error:
+        except psycopg.Error as error:
             raise self.unavailable(error) from error
 
     def listen(self) -> Connection | None:
         """A connection that hears when somebody puts; none where a pooler would keep it from us."""
-        if self.pooled:
-            return None
         connection = self.connect()
-        row = connection.execute("SELECT pg_backend_pid()").fetchone()
-        if self.pooled or row is None or row[0] != connection.info.backend_pid:
-            self._found_pooler()
+        if self.pooled:
             connection.close()
             return None
-        connection.execute("LISTEN tenure")
+        try:
+            connection.execute("LISTEN tenure")
+        except psycopg.Error as error:
+            quietly(connection.close)
+            raise self.unavailable(error) from error
         return connection
 
     def unavailable(self, error: BaseException) -> BackendUnavailable:
         text = " ".join(str(error).split())
         return BackendUnavailable(f"the PostgreSQL database {self.place!r} cannot be used: {text}")
+
+    def _connect_directly(self) -> Connection | None:
+        """A connection with our settings; None when it turns out that a pooler is at the other end."""
+        try:
+            connection = self._connect(f"{self._settings()} {self._options}")
+        except psycopg.OperationalError as error:
+            if "unsupported startup parameter" in str(error):
+                return None
+            raise
+        if not self._is_sure:
+            row = connection.execute("SELECT pg_backend_pid()").fetchone()
+            if row is None or row[0] != connection.info.backend_pid:
+                quietly(connection.close)
+                return None
+            self._is_sure = True
+        return connection
 
     def _connect(self, options: str) -> Connection:
         conninfo = make_conninfo(self._conninfo, options=options) if options else self._conninfo
@@ -107,10 +124,6 @@ class Server:
             "idle_in_transaction_session_timeout": round(self._patience * 1000),
         }
         return " ".join(f"-c {name}={value}" for name, value in {**_PLANS, **limits}.items())
-
-    def _found_pooler(self) -> None:
-        self.pooled = True
-        logger.info("a pooler stands before %s: no prepared statements, and workers look for jobs", self.place)
 
 
 def quietly(close: Callable[[], None]) -> None:

@@ -1,0 +1,159 @@
+"""A worker on a database server: wakes, tells what it knows, opens by every URL, and migrates by hand."""
+
+import gc
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from tenure import Tenure
+from tenure.backends.opening import open_backend
+from tenure.backends.sql import migrations
+from tenure.backends.sql.postgresql import dialect, statements
+from tenure.clock import SystemClock
+from tenure.errors import BackendUnavailable, SettingsError, UnknownBackend
+from tenure.wire.signing import new_key
+
+KEY = new_key().dump()
+PLACES = ["postgres", "postgres?listen=off", "mariadb"]
+
+
+@pytest.fixture(params=PLACES)
+def url(request):
+    kind, _, option = request.param.partition("?")
+    found = request.getfixturevalue(f"{kind}_url")
+    return f"{found}?{option}" if option else found
+
+
+def test_an_idle_worker_wakes_for_each_job(url, eventually):
+    ran = []
+    with Tenure(url, keys=[KEY]) as app:
+        job = app.job(name="note")(lambda number: ran.append((number, time.monotonic())))
+        worker = app.worker()
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        for number in range(3):
+            time.sleep(0.3)  # so that it is idle again
+            called = time.monotonic()
+            job.enqueue(number=number)
+            eventually(lambda number=number: len(ran) > number)
+            assert ran[-1][1] - called < 2
+        worker.stop()
+        thread.join()
+        assert app.backend.counts()["default"]["done"] == 3
+
+
+def test_a_backlog_is_drained_and_nothing_runs_twice(url):
+    ran = []
+    with Tenure(url, keys=[KEY]) as app:
+        job = app.job(name="note")(ran.append)
+        app.enqueue_many(job.build(number) for number in range(2500))
+        app.worker(burst=True).run()
+        assert sorted(ran) == list(range(2500))
+
+
+def test_health_tells_how_durable_the_server_is_and_how_workers_wake(url):
+    backend = open_backend(url, SystemClock())
+    facts = {fact.about: fact.text for fact in backend.facts()}
+    backend.close()
+    told = url.startswith("postgres") and "listen=off" not in url
+    assert facts.keys() == {"server", "durability", "wake-ups"}
+    assert ("NOTIFY" if told else "looking every 25 ms") in facts["wake-ups"]
+
+
+def test_a_server_without_a_key_is_refused(url):
+    with Tenure(url) as app, pytest.raises(SettingsError, match="tenure key new"):
+        app.backend  # noqa: B018 - opens it
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
+def test_a_server_that_is_not_there_says_so(scheme):
+    with pytest.raises(BackendUnavailable, match="cannot be used"):
+        open_backend(f"{scheme}://nobody@127.0.0.1:1/nothing", SystemClock())
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://127.0.0.1/x?listen=perhaps",
+        "postgresql://127.0.0.1/x?nonsense=1",
+        "postgresql://127.0.0.1/x?patience=soon",
+        "mysql://127.0.0.1/x?nonsense=1",
+        "mysql://127.0.0.1/x?patience=0",
+        "mysql://127.0.0.1/",
+    ],
+)
+def test_a_url_that_makes_no_sense_is_refused(url):
+    with pytest.raises(UnknownBackend):
+        open_backend(url, SystemClock())
+
+
+@pytest.mark.parametrize(("name", "kind"), [("postgresql", "postgres"), ("mysql", "mariadb")])
+def test_the_printed_sql_makes_what_migrating_makes(name, kind, request):
+    url = request.getfixturevalue(f"{kind}_url")
+    command = [sys.executable, "-m", "tenure", "db", "sql", "--dialect", name]
+    script = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    run_script(url, script)
+    backend = open_backend(url, SystemClock())
+    taken, versions = backend.steps_taken, backend.schema_version()
+    backend.close()
+    assert (taken, versions) == ([], (migrations.newest(name), migrations.newest(name)))
+
+
+def run_script(url, script):
+    if url.startswith("postgresql"):
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(script)
+        return
+    import pymysql
+    from pymysql.constants import CLIENT
+
+    from tests.servers.fixtures import _login
+
+    with pymysql.connect(**_login(url), client_flag=CLIENT.MULTI_STATEMENTS) as connection:
+        cursor = connection.cursor()
+        cursor.execute(script)
+        while cursor.nextset():
+            pass
+        connection.commit()
+
+
+def test_batches_are_never_compared_row_by_row(postgres_url, message, monkeypatch):
+    plans = []
+    real = dialect._rows
+
+    def explained(connection, statement, parameters):
+        if statement in (statements.ARCHIVE, statements.GIVE_BACK, statements.BURY, statements.RENEW):
+            plans.append("\n".join(row[0] for row in connection.execute(f"EXPLAIN {statement}", parameters)))
+        return real(connection, statement, parameters)
+
+    from tenure.backends.contract import Abandon, Ack, Nack
+
+    monkeypatch.setattr(dialect, "_rows", explained)
+    backend = open_backend(postgres_url, SystemClock())
+    for verb, settle in (
+        (backend.ack, lambda lease: Ack(lease=lease)),
+        (backend.nack, lambda lease: Nack(lease=lease, delay=60)),
+        (backend.abandon, lambda lease: Abandon(lease=lease, reason="failed")),
+    ):
+        backend.put([message(len(plans) * 100 + number) for number in range(100)])
+        leases = backend.lease(["mail"], limit=100, seconds=60)
+        backend.renew(leases, seconds=60)
+        verb([settle(lease) for lease in leases])
+    backend.close()
+    assert len(plans) == 6
+    assert [plan for plan in plans if "Nested Loop" in plan] == []
+
+
+def test_a_socket_is_reached_by_its_path(request, tmp_path):
+    parts = urlsplit(request.getfixturevalue("mariadb_url"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # the driver leaves the socket it could not connect
+        with pytest.raises(BackendUnavailable, match="missing"):
+            open_backend(parts._replace(query=f"socket={tmp_path}/missing.sock").geturl(), SystemClock())
+        gc.collect()
