@@ -1,6 +1,8 @@
 """The Redis backend keeps every promise on a cluster: no script touches two slots."""
 
 import time
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from secrets import token_hex
 
 import pytest
@@ -9,22 +11,42 @@ import redis
 from tenure.backends.opening import open_backend
 from tenure.testing import FakeClock
 from tenure.testing.conformance import BackendConformance, LedgerConformance
-from tests.servers import Missing, started
+from tests.servers import Missing, free_port, started
 from tests.servers.fixtures import absent
+
+# Where the slots of each server begin; chosen so that the suite's two queues are on different ones.
+BOUNDS = [0, 4500, 11_000, 16_384]
 
 
 @pytest.fixture(scope="module")
 def server():
-    """A cluster of one, which checks slots as a larger one does."""
-    try:
-        with started("redis", more=["--cluster-enabled", "yes"]) as server:
-            with redis.Redis.from_url(server.url) as client:
-                client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-                while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
-                    time.sleep(0.05)
-            yield server
-    except Missing as missing:
-        raise absent(missing) from missing
+    """One of three servers that share the slots: a script that left its slot would ask for what another one has."""
+    with ExitStack() as started_servers:
+        try:
+            servers = [started_servers.enter_context(start_one()) for _ in BOUNDS[1:]]
+        except Missing as missing:
+            raise absent(missing) from missing
+        clients = [started_servers.enter_context(redis.Redis.from_url(each.url)) for each in servers]
+        for client, (first, end) in zip(clients, pairwise(BOUNDS), strict=True):
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, end - 1)
+            client.execute_command("CLUSTER", "MEET", "127.0.0.1", servers[0].port, servers[0].cluster_port)
+        while not all(agrees(client) for client in clients):
+            time.sleep(0.05)
+        yield servers[0]
+
+
+@contextmanager
+def start_one():
+    port = free_port()
+    with started("redis", more=["--cluster-enabled", "yes", "--cluster-port", str(port)]) as server:
+        server.cluster_port = port
+        yield server
+
+
+def agrees(client):
+    info = client.execute_command("CLUSTER", "INFO")
+    info = info.decode() if isinstance(info, bytes) else str(info)
+    return "ok" in info and "16384" in info
 
 
 class TestRedisCluster(BackendConformance):

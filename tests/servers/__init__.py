@@ -6,6 +6,6 @@ Standard library only: `make servers` runs before anything is installed.
 """
 
 from tests.servers.kinds import KINDS, Kind
-from tests.servers.running import Missing, Server, started
+from tests.servers.running import Missing, Server, free_port, started
 
-__all__ = ["KINDS", "Kind", "Missing", "Server", "started"]
+__all__ = ["KINDS", "Kind", "Missing", "Server", "free_port", "started"]

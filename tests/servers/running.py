@@ -31,7 +31,7 @@ class Server:
         self._durable = durable
         self._more = more
         self.folder = Path(tempfile.mkdtemp(prefix=f"tenure-{kind.name}-"))
-        self.port = _free_port()
+        self.port = free_port()
         self.url = kind.url.format(port=self.port)
         self._log = self.folder / "log"
         self._account = _account(kind)
@@ -181,7 +181,7 @@ def _environment(program: Path) -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "LD_LIBRARY_PATH": ":".join(libraries)}
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]

@@ -8,6 +8,7 @@ from tenure.testing.conformance.messages import (
     QUEUE,
     AdvancingClock,
     FullBackend,
+    drain,
     expire,
     id_of,
     known,
@@ -81,6 +82,14 @@ class Keeping:
         expire(backend, clock)
         (lease,) = take(backend)
         assert (numbers([lease]), lease.attempts, lease.crashes) == ([1], 0, 0)
+
+    def test_a_reaped_message_comes_after_higher_priorities_and_before_what_was_put_later(
+        self, backend: FullBackend, clock: AdvancingClock
+    ) -> None:
+        put_and_take(backend, make(1))
+        backend.put([make(2), make(3, priority=9)])
+        expire(backend, clock)
+        assert drain(backend, 1) == [3, 1, 2]
 
     def test_a_thousand_leases_can_be_reaped_at_once(self, backend: FullBackend, clock: AdvancingClock) -> None:
         put_and_take(backend, *make_many(range(1000)))
