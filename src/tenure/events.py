@@ -63,6 +63,14 @@ class Reaped(Struct, frozen=True):
     crashed: tuple[str, ...]
 
 
+class NotBuried(Struct, frozen=True):
+    """Jobs of one queue could not be moved to the dead letters; a worker tries again, and nothing is lost."""
+
+    queue: str
+    ids: tuple[str, ...]
+    error: str
+
+
 class CancelRequested(Struct, frozen=True):
     """Somebody cancelled jobs: `ended` are those that waited, `asked` those that run and were asked to stop."""
 
@@ -79,7 +87,7 @@ class WorkerStopped(Struct, frozen=True):
     worker: str
 
 
-Event = Enqueued | Leased | Settled | LeaseLost | Reaped | CancelRequested | WorkerStarted | WorkerStopped
+Event = Enqueued | Leased | Settled | LeaseLost | Reaped | NotBuried | CancelRequested | WorkerStarted | WorkerStopped
 Listener = Callable[[Event], None]
 
 

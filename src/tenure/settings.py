@@ -67,6 +67,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     breaker_cooldown: float = 60.0
     default_timeout: float | None = None
     unknown_patience: float = 3600.0
+    on_dead: str | None = None
     lease: float = 15.0
     stop_grace: float = 30.0
     recycle_after: int | None = None

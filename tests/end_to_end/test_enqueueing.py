@@ -22,6 +22,14 @@ def test_enqueue_takes_every_option_of_a_job(tenure):
     assert {name: job[name] for name in wanted} == wanted
 
 
+def test_a_job_that_is_not_started_in_time_expires(tenure):
+    id = tenure.enqueue("add", "--payload", '{"a": 1}', "--expires", "1ms")
+    assert tenure("work", "--burst").stdout.endswith("0 dead, 1 expired\n")
+    job = tenure.json("jobs", "show", id)
+    assert (job["state"], job["reason"][:11]) == ("expired", "expired at ")
+    assert tenure.json("health")["queues"]["default"]["expired"] == 1
+
+
 def test_a_handler_class_takes_any_json(tenure):
     id = tenure.enqueue("echo", "--payload", '{"deep": [1, {"x": null}]}')
     assert tenure.json("jobs", "show", id)["payload"] == {"deep": [1, {"x": None}]}
@@ -41,6 +49,7 @@ def test_an_alias_of_a_queue_means_the_queue(tenure):
         (["add"], "missing required field `a`"),
         (["fail", "--queue", "a b"], "'a b' cannot name a queue"),
         (["fail", "--delay", "soon"], "delay 'soon' is not a duration"),
+        (["fail", "--expires", "soon"], "--expires 'soon' is not a duration"),
         (["fail", "--priority", "11"], "priority must be a whole number from 0 to 9"),
         (["fail", "--priority", "urgent"], "priority 'urgent' is unknown"),
         (["fail", "--max-retries", "-1"], "max_retries must be"),

@@ -10,6 +10,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tenure import Cancel, Context, Job, Postpone, Retry
+from tenure.backends.contract import Park
+from tenure.guards.changes import taking
+from tenure.guards.slots import AtMost
+from tenure.guards.states import Holder
 from tenure.testing import run_due
 
 pytestmark = pytest.mark.timeout(60, method="thread")  # the runner needs the alarm that the other method uses
@@ -207,13 +211,52 @@ def test_a_job_that_expired_while_it_waited_is_not_run(app, clock):
     assert (ran, app.backend.find(id).state) == ([], "expired")
 
 
+def test_a_job_that_waits_for_something_past_its_expiry_expires_when_it_is_looked_at(app, clock):
+    @app.job
+    def hurry(): ...
+
+    @app.job
+    def stumble():
+        raise Retry("not now", delay=120)
+
+    soon = datetime.fromtimestamp(clock.now() / 1e6, UTC) + timedelta(minutes=1)
+    ids = [
+        hurry.using(expires_at=soon, delay=120).enqueue(),
+        stumble.using(expires_at=soon, max_retries=1).enqueue(),
+        hurry.using(expires_at=soon, queue="parked").enqueue(),
+    ]
+    lease = app.backend.lease(["parked"], limit=1, seconds=15)[0]
+    app.backend.change([taking([AtMost("k", 1)], Holder("somebody", 1, 90.0))])
+    assert app.backend.park([Park(lease=lease, key="k", reason="busy")]) == []
+    assert run_due(app) == {"requeued": 1}
+    clock.advance(121)
+    app.backend.rouse(["k"], 10)
+    assert run_due(app, "default", "parked") == {"expired": 3}
+    records = [app.backend.find(id) for id in ids]
+    assert {(each.state, each.reason) for each in records} == {("expired", f"expired at {soon.isoformat()}")}
+    assert app.metrics.snapshot()["counters"]["jobs_expired|queue=default"] == 2
+
+
+def test_a_job_that_waits_for_its_handler_past_its_expiry_expires(app, clock):
+    @app.job
+    def later(): ...
+
+    soon = datetime.fromtimestamp(clock.now() / 1e6, UTC) + timedelta(minutes=1)
+    id = later.using(expires_at=soon).enqueue()
+    app.registry._wrapped.clear()  # as on a worker that runs the release before
+    assert run_due(app) == {"postponed": 1}
+    clock.advance(61)
+    assert run_due(app) == {"expired": 1}
+    assert app.backend.find(id).state == "expired"
+
+
 def test_an_unknown_handler_is_waited_for_and_dead_after_the_patience(app, clock):
     @app.job
     def later():
         pass
 
     id = later.enqueue()
-    app.registry._handlers.clear()  # as on a worker that runs the release before
+    app.registry._wrapped.clear()  # as on a worker that runs the release before
     assert run_due(app) == {"postponed": 1}
     clock.advance(1800)
     assert run_due(app) == {"postponed": 1}
@@ -231,10 +274,10 @@ def test_a_handler_that_is_deployed_in_time_runs(app, clock):
         return "there at last"
 
     id = later.enqueue()
-    kept = dict(app.registry._handlers)
-    app.registry._handlers.clear()
+    kept = dict(app.registry._wrapped)
+    app.registry._wrapped.clear()
     assert run_due(app) == {"postponed": 1}
-    app.registry._handlers.update(kept)
+    app.registry._wrapped.update(kept)
     clock.advance(11)
     assert run_due(app) == {"acked": 1}
     assert app.backend.find(id).output == "there at last"
@@ -245,14 +288,14 @@ def test_a_payload_that_does_not_fit_is_dead_at_once_and_never_retried(app):
     def count(number: int):
         return number
 
-    app.registry._handlers["count"] = app.registry.get("count")
+    app.registry._wrapped["count"] = app.registry.get("count")
     id = app.enqueue(Job(handler="count", payload={"number": 1}, max_retries=5))
 
     @app.job(name="recount")
     def count_text(text: str):
         return text
 
-    app.registry._handlers["count"] = app.registry.get("recount")  # the release of the worker expects something else
+    app.registry._wrapped["count"] = app.registry.get("recount")  # the release of the worker expects something else
     assert run_due(app) == {"rejected": 1}
     record = app.backend.find(id)
     assert (record.state, record.reason, record.attempts) == ("dead", "invalid_payload", 0)

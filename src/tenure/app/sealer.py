@@ -65,6 +65,10 @@ class Sealer:
 
         return Callbacks(made(job.then), made(job.on_failure), made(job.finally_), made(job.chain))
 
+    def follower(self, job: Job, channel: Channel) -> Follower:
+        """A job that is to follow others which do not carry it."""
+        return self._follower(job, channel, self.clock.now(), depth=1)
+
     def _follower(self, job: Job, channel: Channel, now: int, depth: int) -> Follower:
         if job.id is not None:
             raise InvalidJob(

@@ -54,11 +54,11 @@ from tenure.execution.attempt import Attempt, Performer
 from tenure.guards.store import Store
 from tenure.metrics.memory import MemoryCollector, WorkerCounters
 from tenure.permissions import Argument
-from tenure.wire.envelope import Wire
+from tenure.wire.envelope import Follower, Wire
 from tenure.wire.keyfile import load_or_create
 from tenure.wire.signing import Key, Ring, new_key, parse_key
 from tenure.worker.lane import Lane, RunnerKind
-from tenure.worker.pipeline import Pipeline
+from tenure.worker.pipeline import Defaults, Pipeline
 from tenure.worker.terms import Terms
 from tenure.worker.warden import Warden
 from tenure.worker.worker import Worker
@@ -252,7 +252,7 @@ class Tenure:
         terms = Terms(queues=served, lease_seconds=self.settings.lease, burst=burst, most=most)
         channel = self.channel()
         store = self._stores.of(channel.backend)
-        pipeline = self._pipeline(channel.wire, self._warden(channel.backend))
+        pipeline = self._pipeline(channel)
         workshop = Workshop(self.settings, self.clock, self.listeners, self.queues, channel.backend, pipeline, store)
         return workshop.worker(found, terms, location or self.settings.app)
 
@@ -356,21 +356,28 @@ class Tenure:
     def _warden(self, backend: Backend) -> Warden:
         return warden_of(backend, self._stores.of(backend), self.guards.rules, self.settings.lease)
 
-    def _pipeline(self, wire: Wire, warden: Warden | None = None) -> Pipeline:
-        return Pipeline(
-            wire,
-            self.registry,
-            self.clock,
-            self.retry,
+    def _pipeline(self, channel: Channel, warden: Warden | None = None) -> Pipeline:
+        defaults = Defaults(
+            retry=self.retry,
+            timeout=self.settings.default_timeout,
             patience=self.settings.unknown_patience,
-            default_timeout=self.settings.default_timeout,
-            warden=warden or self._warden(self.backend),
+            on_dead=self._on_dead(channel),
         )
+        warden = warden or self._warden(channel.backend)
+        return Pipeline(channel.wire, self.registry, self.clock, defaults, warden=warden)
+
+    def _on_dead(self, channel: Channel) -> Follower | None:
+        if self.settings.on_dead is None:
+            return None
+        try:
+            return self._sealer.follower(self.define(self.settings.on_dead).build(), channel)
+        except TenureError as error:
+            raise SettingsError(f"the setting on_dead names a job that cannot be enqueued: {error}") from error
 
     def _run_now(self, lease: Lease, channel: Channel) -> Verdict:
         """For the sync backend: the path a worker takes, without the worker."""
         warden = self._warden(channel.backend)
-        pipeline = self._pipeline(channel.wire, warden)
+        pipeline = self._pipeline(channel, warden)
         attempts, verdicts = pipeline.admit([lease])
         if verdicts:
             return verdicts[0]

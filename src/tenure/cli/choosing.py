@@ -11,9 +11,8 @@ from tenure.app import Tenure
 from tenure.backends.contract import Counted, JobRecord
 from tenure.backends.letters import PAGE, Filter, pages
 from tenure.cli import records
+from tenure.cli.durations import microseconds
 from tenure.cli.failures import CommandError
-from tenure.clock import MICROSECOND
-from tenure.definition.duration import to_seconds
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -73,7 +72,8 @@ class Choice:
 
 def choice(app: Tenure, ids: Sequence[str] = (), **described: str | None) -> Choice:
     """What the arguments of a command mean, for its app."""
-    older, newer = (_seconds(described.pop(name), name) for name in ("older_than", "newer_than"))
+    older = _ago(described.pop("older_than"), "--older-than")
+    newer = _ago(described.pop("newer_than"), "--newer-than")
     now = app.clock.now()
     return Choice(
         app,
@@ -95,8 +95,5 @@ def check(ids: Sequence[str], every: bool, **described: str | None) -> None:
         raise CommandError("name the dead letters by their ids, describe them with options, or say --all")
 
 
-def _seconds(text: str | None, name: str) -> int | None:
-    if text is None:
-        return None
-    given = float(text) if text.replace(".", "", 1).isdecimal() else text
-    return round(to_seconds(given, f"--{name.replace('_', '-')}") * MICROSECOND)
+def _ago(text: str | None, option: str) -> int | None:
+    return None if text is None else microseconds(text, option)

@@ -12,6 +12,7 @@ from msgspec import structs
 from tenure.backends.letters import PAGE
 from tenure.cli import canary, choosing, printing, records
 from tenure.cli.choosing import Choice, choice
+from tenure.cli.durations import as_given
 from tenure.cli.failures import JOBS_DIED, CommandError
 from tenure.cli.jobs import display
 from tenure.cli.live import LiveLine, bar
@@ -83,7 +84,7 @@ def replay(
             return
         with _Work(chosen, records.dead_letters(app).replay, "replayed") as work:
             if first is not None:
-                work.start_with(first, to_seconds(wait, "--wait"))
+                work.start_with(first, to_seconds(as_given(wait), "--wait"))
             work.go_on()
     work.report(as_json)
 

@@ -7,8 +7,10 @@ import msgspec
 
 from tenure.app import Tenure
 from tenure.cli import printing
+from tenure.cli.durations import as_given, microseconds
 from tenure.cli.failures import CommandError
 from tenure.cli.loading import app_with_handlers
+from tenure.clock import to_datetime
 
 
 @click.command()
@@ -19,6 +21,7 @@ from tenure.cli.loading import app_with_handlers
 @click.option("--queue", metavar="NAME", help="Instead of the handler's own queue.")
 @click.option("--priority", metavar="N", help="0 to 9 (higher runs sooner), or low, normal, high.")
 @click.option("--delay", metavar="TIME", help="Start no sooner than in this time: 90, 30s, 10m, '1h 30m'.")
+@click.option("--expires", metavar="TIME", help="End it as expired unless it starts within this time: 90, 30s, 10m.")
 @click.option("--name", metavar="TEXT", help="A name for people.")
 @click.option("--max-retries", type=int, metavar="N", help="How often a failure is tried again.")
 @click.option("--timeout", metavar="TIME", help="How long one attempt may take.")
@@ -31,10 +34,12 @@ from tenure.cli.loading import app_with_handlers
 @click.option("--breaker", metavar="NAME", help="Wait while this circuit breaker is open.")
 @click.option("--unique", metavar="TEXT", help="Store nothing while a job with the same waits or runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def enqueue(handler: str, payload: str | None, as_json: bool, **options: Any) -> None:
+def enqueue(handler: str, payload: str | None, expires: str | None, as_json: bool, **options: Any) -> None:
     """Put one job for HANDLER on its queue, and print its id."""
     with app_with_handlers() as app:
         given = {name: _value(name, value) for name, value in options.items() if value is not None}
+        if expires is not None:
+            given["expires_at"] = to_datetime(app.clock.now() + microseconds(expires, "--expires"))
         if "queue" in given:
             given["queue"] = app.queues.resolve(given["queue"])
         id = app.define(handler, _payload(app, handler, payload)).options(**given).dispatch()
@@ -58,6 +63,4 @@ def _value(name: str, value: Any) -> Any:
     """Plain numbers are seconds and priorities; everything else is checked where jobs are made."""
     if name == "priority" and value.isdecimal():
         return int(value)
-    if name in ("delay", "timeout", "idempotency_ttl") and value.replace(".", "", 1).isdecimal():
-        return float(value)
-    return value
+    return as_given(value) if name in ("delay", "timeout", "idempotency_ttl") else value

@@ -4,7 +4,7 @@ import threading
 from collections import Counter, OrderedDict
 from typing import Any, Protocol, TypeVar
 
-from tenure.events import Event, Leased, Settled, Status
+from tenure.events import Event, Leased, NotBuried, Settled, Status
 
 MOST_SERIES = 5000
 T = TypeVar("T")
@@ -15,7 +15,10 @@ _COUNTERS = {
     Status.DEAD_LETTERED: "jobs_failed_permanently",
     Status.SKIPPED_IDEMPOTENT: "jobs_skipped_idempotent",
     Status.REJECTED: "jobs_rejected",
+    Status.CANCELLED: "jobs_cancelled",
+    Status.EXPIRED: "jobs_expired",
 }
+_NOT_BURIED = "jobs_dlq_failed"
 
 
 class Collector(Protocol):
@@ -72,6 +75,8 @@ class WorkerCounters:
             self._collector.increment("jobs_fetched", len(event.ids), queue=event.queue)
         elif isinstance(event, Settled):
             self._settled(event)
+        elif isinstance(event, NotBuried):
+            self._collector.increment(_NOT_BURIED, len(event.ids), queue=event.queue)
 
     def _settled(self, event: Settled) -> None:
         kinds = Counter([(each.queue, each.status, each.failed, each.reason) for each in event.settlements])

@@ -19,9 +19,9 @@ def followers(envelope: Envelope, ending: Ending) -> Iterator[tuple[str, Followe
     called = {"done": callbacks.then, "dead": callbacks.on_failure}.get(ending, ())
     for kind, given in (("then" if ending == "done" else "on_failure", called), ("finally", callbacks.finally_)):
         for number, follower in enumerate(given):
-            yield _id(envelope.identifier, f"{kind}:{number}"), follower
+            yield follower_id(envelope.identifier, f"{kind}:{number}"), follower
     if ending == "done" and callbacks.chain:
-        yield _id(envelope.identifier, "chain"), _head(callbacks.chain)
+        yield follower_id(envelope.identifier, "chain"), _head(callbacks.chain)
 
 
 def _head(chain: tuple[Follower, ...]) -> Follower:
@@ -34,7 +34,7 @@ def _head(chain: tuple[Follower, ...]) -> Follower:
     return structs.replace(first, message=structs.replace(first.message, callbacks=longer))
 
 
-def _id(parent: str, kind: str) -> str:
+def follower_id(parent: str, kind: str) -> str:
     """A UUID of version 8, which is for ids made by rules of one's own: the parent's time, then a digest."""
     digest = hashlib.sha256(f"{parent} {kind}".encode()).hexdigest()
     time = parent[:13] if len(parent) == 36 else f"{digest[32:40]}-{digest[40:44]}"

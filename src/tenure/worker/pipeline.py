@@ -3,10 +3,10 @@
 import random
 from collections.abc import Sequence
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, Struct
 
-from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Verdict
-from tenure.clock import MICROSECOND, Clock, to_microseconds
+from tenure.backends.contract import Abandon, Lease, Nack, Verdict
+from tenure.clock import MICROSECOND, Clock
 from tenure.definition.failure import from_exception
 from tenure.definition.registry import Registry
 from tenure.definition.retry import RetryPolicy
@@ -21,34 +21,37 @@ from tenure.errors import (
 from tenure.execution.attempt import Attempt, check_version
 from tenure.execution.outcome import Outcome
 from tenure.guards.memory import MemoryStore
-from tenure.wire.envelope import Envelope, Wire
-from tenure.wire.followers import followers
+from tenure.wire.envelope import Envelope, Follower, Wire
+from tenure.worker.following import Following
 from tenure.worker.verdict import decide, refuse
 from tenure.worker.warden import Warden
 
 _LOOK_AGAIN = 5.0
 
 
+class Defaults(Struct, frozen=True, kw_only=True):
+    """What an app decides for jobs that do not say otherwise.
+
+    `patience` is how long a deploy may take until the unknown is dead; `on_dead` follows every death.
+    """
+
+    retry: RetryPolicy
+    timeout: float | None = None
+    patience: float = 3600.0
+    on_dead: Follower | None = None
+
+
 class Pipeline:
-    """Verifies, opens and resolves; `patience` is how long a deploy may take until the unknown is dead."""
+    """Verifies, opens and resolves."""
 
     def __init__(
-        self,
-        wire: Wire,
-        registry: Registry,
-        clock: Clock,
-        retry: RetryPolicy,
-        *,
-        patience: float = 3600.0,
-        default_timeout: float | None = None,
-        warden: Warden | None = None,
+        self, wire: Wire, registry: Registry, clock: Clock, defaults: Defaults, *, warden: Warden | None = None
     ) -> None:
         self._wire = wire
         self._registry = registry
         self.clock = clock
-        self._retry = retry
-        self._patience = patience
-        self._default_timeout = default_timeout
+        self._defaults = defaults
+        self._following = Following(wire, clock, defaults.on_dead)
         self.warden = warden or Warden(MemoryStore(clock))
 
     def admit(self, leases: Sequence[Lease]) -> tuple[list[Attempt], list[Verdict]]:
@@ -66,53 +69,40 @@ class Pipeline:
         return attempts, verdicts + refused
 
     def conclude(self, attempt: Attempt, outcome: Outcome) -> Verdict:
-        return self._followed(decide(attempt, outcome, self._retry), attempt.envelope)
+        return self._following.attach(decide(attempt, outcome, self._defaults.retry), attempt.envelope)
 
     def _admit(self, lease: Lease, now: int) -> Attempt | Verdict:
+        envelope: Envelope | None = None
         try:
             envelope = self._wire.open(lease.body, lease.queue, lease.id)
             handler = self._registry.resolve(envelope.job, lease.queue)
             check_version(handler, envelope)
         except (UnknownHandler, UnknownKey, UnsupportedVersion, NewerPayload) as error:
-            return self._wait_for_deploy(lease, error, now)
-        except ForbiddenHandler as error:
-            return self._reject(lease, "forbidden", error, now)
-        except MessageRejected as error:
-            return self._reject(lease, error.reason, error, now)
-        verdict = refuse(lease, envelope, now)
-        if verdict is not None:
-            return self._followed(verdict, envelope)
-        timeout = self._default_timeout if envelope.timeout is UNSET else envelope.timeout
+            verdict = self._wait_for_deploy(lease, envelope, error, now)
+            return self._following.attach(verdict, envelope)
+        except (ForbiddenHandler, MessageRejected) as error:
+            return self._following.attach(_reject(lease, error, now), envelope)
+        refused = refuse(lease, envelope, now)
+        if refused is not None:
+            return self._following.attach(refused, envelope)
+        timeout = self._defaults.timeout if envelope.timeout is UNSET else envelope.timeout
         return Attempt(handler, envelope, lease.attempts + 1, lease.crashes, lease.fence, timeout, lease)
 
-    def _followed(self, verdict: Verdict, envelope: Envelope) -> Verdict:
-        """The verdict with the messages of the jobs that follow, if the job has ended and has any."""
-        if envelope.callbacks is UNSET or isinstance(verdict, Nack):
-            return verdict
-        ending = verdict.state if isinstance(verdict, Ack) else "dead"
-        now = self.clock.now()
-        parent = {"parent": {"id": envelope.identifier, "state": ending}}
-        follow = tuple(
-            Message(
-                id=id,
-                queue=each.message.queue,
-                body=self._wire.seal_follower(each, id, now, parent),
-                handler=each.message.job,
-                name=each.message.name,
-                priority=each.message.priority,
-                delay=each.delay,
-                due=to_microseconds(each.message.schedule) if each.message.schedule else 0,
-            )
-            for id, each in followers(envelope, ending)
-        )
-        return structs.replace(verdict, follow=follow)
-
-    def _wait_for_deploy(self, lease: Lease, error: Exception, now: int) -> Verdict:
+    def _wait_for_deploy(self, lease: Lease, envelope: Envelope | None, error: Exception, now: int) -> Verdict:
         """A handler or key we do not know may be on its way to us: later, at no cost, but not for ever."""
-        reason = error.reason if isinstance(error, MessageRejected) else "unknown_handler"
-        if now - lease.due > self._patience * MICROSECOND:
-            return self._reject(lease, reason, error, now)
-        return Nack(lease=lease, delay=_LOOK_AGAIN * (1 + random.random()), reason=reason)  # noqa: S311 - jitter
+        if envelope is not None and (refused := refuse(lease, envelope, now)):
+            return refused
+        if now - lease.due > self._defaults.patience * MICROSECOND:
+            return _reject(lease, error, now)
+        pause = _LOOK_AGAIN * (1 + random.random())  # noqa: S311 - jitter
+        return Nack(lease=lease, delay=pause, reason=_reason(error))
 
-    def _reject(self, lease: Lease, reason: str, error: Exception, now: int) -> Verdict:
-        return Abandon(lease=lease, reason=reason, failure=from_exception(error, now, lease.attempts + 1))
+
+def _reject(lease: Lease, error: Exception, now: int) -> Verdict:
+    return Abandon(lease=lease, reason=_reason(error), failure=from_exception(error, now, lease.attempts + 1))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MessageRejected):
+        return error.reason
+    return "forbidden" if isinstance(error, ForbiddenHandler) else "unknown_handler"

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from tenure.backends.contract import Abandon, Ack, Backend, Lease, Nack, Park, Parking, Verdict
 from tenure.errors import BackendError
-from tenure.events import Enqueued, LeaseLost, Listeners, Settled, Settlement, Status
+from tenure.events import Enqueued, LeaseLost, Listeners, NotBuried, Settled, Settlement, Status
 from tenure.redaction import one_line
 from tenure.worker.holdings import Holdings
 from tenure.worker.pauses import Pauses
@@ -90,7 +90,7 @@ class Settler:
         lost += self._apply(partial(self._end, self._backend.ack), [v for v in verdicts if isinstance(v, Ack)])
         lost += self._apply(self._backend.nack, [self._named(v) for v in verdicts if isinstance(v, Nack)])
         dead = [self._named(v) for v in verdicts if isinstance(v, Abandon)]
-        lost += self._apply(partial(self._end, self._backend.abandon), dead)
+        lost += self._apply(self._bury, dead)
         if isinstance(self._backend, Parking):
             lost += self._apply(self._backend.park, [v for v in verdicts if isinstance(v, Park)])
         settlements = self._count(verdicts, lost)  # before it is dropped, or it would be nowhere for a moment
@@ -129,6 +129,16 @@ class Settler:
                 if message.id in new:
                     self._listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
         return verb(verdicts)
+
+    def _bury(self, verdicts: Sequence[Abandon]) -> list[Lease]:
+        try:
+            return self._end(self._backend.abandon, verdicts)
+        except BackendError as error:
+            logger.critical("%d jobs could not be moved to the dead letters yet: %s", len(verdicts), error)
+            for queue in {verdict.lease.queue for verdict in verdicts}:
+                ids = tuple(each.lease.id for each in verdicts if each.lease.queue == queue)
+                self._listeners.emit(NotBuried(queue, ids, str(error)))
+            raise
 
     def _count(self, verdicts: Sequence[Verdict], lost: Sequence[Lease]) -> tuple[Settlement, ...]:
         refused = {(lease.id, lease.fence) for lease in lost}

@@ -97,8 +97,8 @@ def test_every_leased_job_is_counted_as_fetched(collector, counters):
         (settled(Status.REJECTED, reason="bad_signature"), ["jobs_rejected", "jobs_rejected_signature"]),
         (settled(Status.REJECTED, reason="malformed"), ["jobs_rejected"]),
         (settled(Status.POSTPONED), []),
-        (settled(Status.CANCELLED), []),
-        (settled(Status.EXPIRED), []),
+        (settled(Status.CANCELLED), ["jobs_cancelled"]),
+        (settled(Status.EXPIRED), ["jobs_expired"]),
     ],
 )
 def test_what_became_of_a_job_is_counted_by_queue(collector, counters, settlement, counted):

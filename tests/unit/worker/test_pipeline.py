@@ -12,7 +12,7 @@ from tenure.definition.registry import Registry
 from tenure.testing import FakeClock
 from tenure.wire.envelope import Wire
 from tenure.wire.signing import Key, Ring
-from tenure.worker.pipeline import Pipeline
+from tenure.worker.pipeline import Defaults, Pipeline
 
 
 def ping(): ...
@@ -32,7 +32,7 @@ def registry():
 
 @pytest.fixture
 def pipeline(wire, registry, clock):
-    return Pipeline(wire, registry, clock, Backoff("fixed", base=1.0), patience=60.0, default_timeout=30.0)
+    return Pipeline(wire, registry, clock, Defaults(retry=Backoff("fixed", base=1.0), patience=60.0, timeout=30.0))
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +109,7 @@ def test_an_unknown_handler_waits_for_a_deploy_at_no_cost(pipeline, lease_of):
 def test_an_unknown_key_waits_for_a_deploy_at_no_cost(registry, clock, lease_of):
     other = Wire(Ring([Key("k2", bytes(range(1, 33)))]))
 
-    verdict = verdict_on(Pipeline(other, registry, clock, Backoff()), lease_of())
+    verdict = verdict_on(Pipeline(other, registry, clock, Defaults(retry=Backoff())), lease_of())
 
     assert (type(verdict), verdict.reason, verdict.charge) == (Nack, "unknown_key", None)
 

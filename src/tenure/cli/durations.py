@@ -1,0 +1,13 @@
+"""Lengths of time on the command line: plain numbers are seconds."""
+
+from tenure.clock import MICROSECOND
+from tenure.definition.duration import to_seconds
+
+
+def as_given(text: str) -> float | str:
+    """A number where it is one; other text is checked where it is used."""
+    return float(text) if text.replace(".", "", 1).isdecimal() else text
+
+
+def microseconds(text: str, option: str) -> int:
+    return round(to_seconds(as_given(text), option) * MICROSECOND)
