@@ -4,6 +4,7 @@ import itertools
 import secrets
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tenure.backends.contract import Lease, Reaped
@@ -11,6 +12,7 @@ from tenure.backends.redis import notation
 from tenure.backends.redis.connections import Line, Word
 from tenure.backends.redis.doubts import Doubts
 from tenure.backends.redis.names import Names
+from tenure.backends.redis.patience import patiently
 from tenure.backends.redis.scripts import Scripts
 from tenure.clock import MICROSECOND
 from tenure.errors import BackendUnavailable
@@ -49,9 +51,9 @@ class Claiming:
     def reap(self, queues: Sequence[str]) -> list[Reaped]:
         reaped: list[Reaped] = []
         for queue in queues:
-            full = True
+            key, full = self._names.queue(queue), True
             while full:
-                found = self._scripts.run("reap", self._names.queue(queue), [_REAP_BATCH])
+                found = patiently(partial(self._scripts.run, "reap", key, [_REAP_BATCH]))
                 reaped += [
                     Reaped(id.decode(), queue, bool(crashed))
                     for id, crashed in zip(found[::2], found[1::2], strict=True)

@@ -4,7 +4,9 @@ import msgspec
 
 from tenure.backends.contract import WorkerRecord
 from tenure.backends.redis import notation
+from tenure.backends.redis.connections import Word
 from tenure.backends.redis.names import Names
+from tenure.backends.redis.patience import patiently
 from tenure.backends.redis.scripts import Scripts
 from tenure.clock import MICROSECOND
 
@@ -19,10 +21,11 @@ class RedisRoster:
         self._key = names.workers
 
     def greet(self, worker: WorkerRecord, seconds: float) -> None:
-        self._scripts.run("greet", self._key, [worker.id, round(seconds * MICROSECOND), notation.text(worker)])
+        words: list[Word] = [worker.id, round(seconds * MICROSECOND), notation.text(worker)]
+        patiently(lambda: self._scripts.run("greet", self._key, words))
 
     def part(self, id: str) -> None:
-        self._scripts.run("part", self._key, [id])
+        patiently(lambda: self._scripts.run("part", self._key, [id]))
 
     def workers(self) -> list[WorkerRecord]:
         records = [_worker(record) for record in self._scripts.run("workers", self._key) if record]

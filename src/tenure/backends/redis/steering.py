@@ -41,7 +41,7 @@ class RedisSteering:
             ("asked", key, [word for each in positions for word in (notation.member(leases[each]), leases[each].id)])
             for key, positions in asked
         ]
-        found = self._scripts.run_each(calls)
+        found = patiently(lambda: self._scripts.run_each(calls))
         hits = [positions[index - 1] for (_, positions), each in zip(asked, found, strict=True) for index in each]
         return [leases[position] for position in sorted(hits)]
 
@@ -50,4 +50,5 @@ class RedisSteering:
         for lease, progress in items:
             words = groups.setdefault(self._names.queue(lease.queue), [])
             words += [notation.member(lease), lease.id, notation.text(progress)]
-        self._scripts.run_each([("progress", key, words) for key, words in groups.items()])
+        calls: list[Call] = [("progress", key, words) for key, words in groups.items()]
+        patiently(lambda: self._scripts.run_each(calls))
