@@ -15,6 +15,8 @@ from azure.servicebus.exceptions import (
 from tests.servicebus import Emulator
 
 LOCK = 1.0
+# The SDK leaves the sockets of lost connections to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
 @pytest.fixture

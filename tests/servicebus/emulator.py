@@ -1,7 +1,9 @@
 """Emulator: the broker in a thread of its own, for use in a `with`."""
 
 import asyncio
+import gc
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -44,6 +46,9 @@ class Emulator:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+        with warnings.catch_warnings():  # the SDK leaves sockets of lost connections to the garbage collector
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
     def do(self, act: Callable[[], Any]) -> Any:
         """Do something where the broker runs, between two of its steps."""
@@ -57,6 +62,10 @@ class Emulator:
     def cut(self) -> None:
         """Drop every connection."""
         self.do(lambda: [peer.cut() for peer in list(self._peers)])
+
+    def empty(self) -> None:
+        """Forget every message."""
+        self.do(lambda: [queue.empty() for queue in self.queues.values()])
 
     def lose_locks(self, name: str) -> None:
         self.do(self.queues[name].lose_locks)

@@ -81,6 +81,10 @@ class Queue:
         endings[outcome]()
         return True
 
+    def empty(self) -> None:
+        for memory in (self.messages, self._locked, self._ready, self._scheduled, self._seen):
+            memory.clear()
+
     def lose_locks(self) -> None:
         """Every lock that is held now is lost, as after a failover."""
         for message in list(self._locked.values()):

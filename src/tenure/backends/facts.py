@@ -4,6 +4,8 @@ Each copy of a message has its own; they are marked with the app's keys, so that
 What they say decides when and how often a job runs, never what it may do.
 """
 
+from typing import NamedTuple
+
 import msgspec
 from msgspec import Struct, structs
 
@@ -22,7 +24,8 @@ _encode = msgspec.json.Encoder().encode
 class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One copy of a message; `fence` counts the leases of former copies, times are UTC microseconds.
 
-    `place` orders copies that came back, and `replaces` is the broker's name for the copy that this one stands for.
+    `place` orders copies that came back, `replaces` is the broker's name for the copy that this one stands for,
+    and `copy` counts them, so that no two have the same name.
     """
 
     id: str
@@ -37,6 +40,7 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     suspect: bool = False
     place: int = 0
     replaces: int = 0
+    copy: int = 0
     reason: str | None = None
     died: int = 0
     owner: str | None = None
@@ -44,6 +48,25 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 _decode = msgspec.json.Decoder(Facts).decode
+
+
+class Standing(NamedTuple):
+    """What a lease begins with."""
+
+    fence: int
+    attempts: int
+    crashes: int
+    suspect: bool
+
+
+def standing(facts: Facts, leases: int, vanished: int) -> Standing:
+    """Facts as they were written, and what the broker counted since: leases of this copy, the present one included,
+    and those before it that ended without a word of their holder. A dead letter that was revived starts afresh."""
+    fence = facts.fence + leases
+    if facts.died:
+        return Standing(fence, 0, 0, suspect=False)
+    charged = max(0, vanished - (not facts.suspect))
+    return Standing(fence, facts.attempts, facts.crashes + charged, facts.suspect or vanished > 0)
 
 
 def first(message: Message, now: int) -> Facts:

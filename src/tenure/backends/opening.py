@@ -15,6 +15,7 @@ Opener = Callable[[SplitResult, Clock], Backend]
 _BUILT_IN = {
     "memory": "tenure.backends.memory:open_url",
     "sync": "tenure.backends.sync:open_url",
+    "servicebus": "tenure.backends.servicebus.opening:open_url",
     "beanstalk": "tenure.backends.beanstalk.opening:open_url",
     "sqlite": "tenure.backends.sql.sqlite.opening:open_url",
     "mysql": "tenure.backends.sql.mysql.opening:open_url",
@@ -71,6 +72,8 @@ def _opener(scheme: str, url: str) -> Opener:
 
 
 def without_secrets(url: str) -> str:
-    """A URL that may be shown: without user, password and options."""
+    """A URL that may be shown: without user, password and options, of a connection string its address alone."""
     parts = urlsplit(url)
+    if not parts.netloc and parts.path.startswith("Endpoint="):
+        return f"{parts.scheme}:{parts.path.partition(';')[0]}"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

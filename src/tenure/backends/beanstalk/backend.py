@@ -107,10 +107,10 @@ class BeanstalkBackend:
 
     def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
         """The server counts its TTR anew, which is never shorter than the lease."""
-        expires = self._clock.monotonic() + seconds
 
         def touch(site: Site, items: list[Holding[Lease]]) -> set[int]:
             kept = _told(site, [(index, protocol.touch(_job(held))) for index, _, held in items], b"TOUCHED")
+            expires = self._clock.monotonic() + seconds
             for index, _, held in items:
                 if index in kept:
                     site.held[_job(held)] = held._replace(expires=expires)

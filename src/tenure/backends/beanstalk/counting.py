@@ -8,8 +8,6 @@ import math
 import re
 from typing import NamedTuple
 
-from tenure.backends.facts import Facts
-
 _LEVEL = 28
 _FRESH = (1 << _LEVEL) - 1
 _FIGURES = re.compile(
@@ -32,16 +30,7 @@ class Figures(NamedTuple):
     @property
     def vanished(self) -> int:
         """How many reservations before the present one ended without a word of their holder."""
-        return self.reserves - 1 - self.releases - self.buries
-
-
-class Standing(NamedTuple):
-    """What a lease begins with."""
-
-    fence: int
-    attempts: int
-    crashes: int
-    suspect: bool
+        return max(0, self.reserves - 1 - self.releases - self.buries)
 
 
 def figures(yaml: bytes) -> Figures:
@@ -56,16 +45,6 @@ def figure(yaml: bytes, name: bytes) -> int:
     """One number out of what the server tells about itself or a tube; 0 where it does not."""
     found = re.search(rb"^%s: (\d+)$" % re.escape(name), yaml, re.MULTILINE)
     return int(found[1]) if found else 0
-
-
-def standing(facts: Facts, seen: Figures) -> Standing:
-    """Facts as they were written, and what happened since; a dead letter that was kicked starts afresh."""
-    fence = facts.fence + seen.reserves
-    if facts.died:
-        return Standing(fence, 0, 0, suspect=False)
-    vanished = max(0, seen.vanished)
-    charged = max(0, vanished - (not facts.suspect))
-    return Standing(fence, facts.attempts, facts.crashes + charged, facts.suspect or vanished > 0)
 
 
 def rank(priority: int, place: int) -> int:

@@ -9,12 +9,12 @@ from msgspec import structs
 from tenure.backends.beanstalk import protocol
 from tenure.backends.beanstalk.connection import PIPELINE
 from tenure.backends.beanstalk.copying import Copier, Parcel
-from tenure.backends.beanstalk.counting import Figures, figures, rank, standing
+from tenure.backends.beanstalk.counting import Figures, figures, rank
 from tenure.backends.beanstalk.pool import Held, Site
 from tenure.backends.beanstalk.protocol import Reply
 from tenure.backends.beanstalk.tubes import Tubes
 from tenure.backends.contract import Lease
-from tenure.backends.facts import Facts
+from tenure.backends.facts import Facts, Standing, standing
 from tenure.clock import Clock
 
 
@@ -25,6 +25,9 @@ class Found(NamedTuple):
     facts: Facts
     body: bytes
     seen: Figures
+
+    def standing(self) -> Standing:
+        return standing(self.facts, self.seen.reserves, self.seen.vanished)
 
 
 class Granter:
@@ -42,11 +45,10 @@ class Granter:
         for queue in queues:
             wanted = found = 0
             while wanted == found and len(leases) < limit:
-                asked = self._clock.monotonic()
                 wanted = min(limit - len(leases), PIPELINE)
                 reserved = _reserve(site, [self._tubes.tube(queue)], wanted)
                 found = len(reserved)
-                granted, met_suspect = self._grant(site, reserved, asked + seconds, seconds, alone and not leases)
+                granted, met_suspect = self._grant(site, reserved, seconds, alone and not leases)
                 leases += granted
                 if met_suspect:
                     return leases
@@ -59,8 +61,7 @@ class Granter:
         while (left := give_up - self._clock.monotonic()) > 0:
             asked = self._clock.monotonic()
             reserved = _reserve(site, tubes, 1, math.ceil(left))
-            now = self._clock.monotonic()
-            leases, met_suspect = self._grant(site, reserved, now + seconds, seconds, alone=True)
+            leases, met_suspect = self._grant(site, reserved, seconds, alone=True)
             if leases:
                 others = limit - 1 if not met_suspect else 0
                 return leases + self.take(site, [leases[0].queue], others, seconds, alone=False)
@@ -68,15 +69,14 @@ class Granter:
                 return []  # refused rather than timed out: whoever asked asks again
         return []
 
-    def _grant(
-        self, site: Site, reserved: Sequence[Reply], expires: float, seconds: float, alone: bool
-    ) -> tuple[list[Lease], bool]:
+    def _grant(self, site: Site, reserved: Sequence[Reply], seconds: float, alone: bool) -> tuple[list[Lease], bool]:
         """Leases up to the first suspect, and whether one was met; what is behind it goes back to its place."""
         leases: list[Lease] = []
         behind: list[bytes] = []
         met_suspect = False
+        expires = self._clock.monotonic() + seconds
         for found in self._fit(site, self._look(site, reserved), seconds):
-            stands = standing(found.facts, found.seen)
+            stands = found.standing()
             if met_suspect or (stands.suspect and (leases or not alone)):
                 met_suspect = True
                 behind.append(protocol.release(found.job, rank(found.facts.priority, found.facts.place), 0))
@@ -135,7 +135,7 @@ class Granter:
 
 
 def _again(found: Found) -> Parcel:
-    stands = standing(found.facts, found.seen)
+    stands = found.standing()
     facts = structs.replace(found.facts, **stands._asdict(), place=found.facts.place or found.job, replaces=found.job)
     return Parcel(0, found.job, found.seen.tube, facts, found.body)
 

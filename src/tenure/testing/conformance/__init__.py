@@ -43,7 +43,7 @@ class BackendConformance(Putting, Leasing, Settling, Keeping, DeadLettering, Rec
 
     Capabilities are the optional protocols (`Inspectable`, `DeadLetters`, `Maintained`, `Steerable`, `Scannable`,
     `Parking`, `Exclusive`) and `Shared`: other processes can open the backend at the fixture `url`.
-    What brokers `lacks` of what all others can do is `UniqueIds` and `LingeringLeases`.
+    What brokers `lacks` of what all others can do is `UniqueIds`, `LingeringLeases` and `Places`.
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset()

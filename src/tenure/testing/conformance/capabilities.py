@@ -11,7 +11,9 @@ PROTOCOLS = ("Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable
 SHARED = "Shared"  # other processes can open it by its URL, and what they put and lease outlives them
 UNIQUE_IDS = "UniqueIds"  # an id that is known is stored once
 LINGERING = "LingeringLeases"  # a lease outlives the process that held it, until it expires
-USUAL = frozenset({UNIQUE_IDS, LINGERING})  # what every backend can do, unless its suite says that it `lacks` it
+PLACES = "Places"  # priorities are served in their order, and what comes back takes its old place
+# What every backend can do, unless its suite says that it `lacks` it:
+USUAL = frozenset({UNIQUE_IDS, LINGERING, PLACES})
 
 
 def needs(*capabilities: str) -> Callable[[Test], Test]:

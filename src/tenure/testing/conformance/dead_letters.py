@@ -4,7 +4,7 @@ import pytest
 
 from tenure.backends.contract import Abandon, Ack, JobRecord
 from tenure.backends.letters import Filter, pages
-from tenure.testing.conformance.capabilities import needs
+from tenure.testing.conformance.capabilities import PLACES, needs
 from tenure.testing.conformance.messages import (
     OTHER,
     QUEUE,
@@ -181,7 +181,7 @@ class DeadLettering:
         (lease,) = take(backend)
         assert lease.due - before.due >= 1_000_000
 
-    @needs("DeadLetters")
+    @needs("DeadLetters", PLACES)
     def test_replayed_messages_wait_behind_their_priority_in_the_order_they_were_first_put(
         self, backend: FullBackend
     ) -> None:

@@ -1,7 +1,7 @@
 """What renew and reap promise: a lease lives while it is renewed, and comes back at no charge when it is not."""
 
 from tenure.backends.contract import Ack, Reaped
-from tenure.testing.conformance.capabilities import needs
+from tenure.testing.conformance.capabilities import PLACES, needs
 from tenure.testing.conformance.messages import (
     LEASE,
     OTHER,
@@ -74,6 +74,7 @@ class Keeping:
         clock.advance(LEASE + 0.1)
         assert backend.reap([QUEUE]) == [Reaped(id_of(1), QUEUE, crashed=True)]
 
+    @needs(PLACES)
     def test_a_reaped_message_keeps_its_place_and_its_attempts(
         self, backend: FullBackend, clock: AdvancingClock
     ) -> None:

@@ -4,7 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from tenure.backends.contract import Ack, Nack
-from tenure.testing.conformance.capabilities import needs
+from tenure.testing.conformance.capabilities import PLACES, needs
 from tenure.testing.conformance.messages import (
     LEASE,
     OTHER,
@@ -26,6 +26,7 @@ SOON = 5.0  # generous beside the milliseconds it takes, and far from the end of
 
 
 class Leasing:
+    @needs(PLACES)
     def test_higher_priorities_come_first_then_the_order_of_enqueue(self, backend: FullBackend) -> None:
         backend.put([make(1, priority=2), make(2, priority=8), make(3, priority=5), make(4, priority=8), make(5)])
         assert drain(backend, 2) == [2, 4, 3, 5, 1]
@@ -50,6 +51,7 @@ class Leasing:
     def test_an_empty_queue_grants_nothing_and_does_not_wait(self, backend: FullBackend) -> None:
         assert take(backend, 10, QUEUE, OTHER) == []
 
+    @needs(PLACES)
     def test_a_suspect_is_leased_alone_and_its_expiry_is_a_crash(
         self, backend: FullBackend, clock: AdvancingClock
     ) -> None:
@@ -64,6 +66,27 @@ class Leasing:
         (again,) = take(backend, 10)
         assert (again.id, again.suspect, again.attempts, again.crashes) == (suspect.id, True, 0, 1)
 
+    def test_a_suspect_shares_its_lease_with_nobody(self, backend: FullBackend, clock: AdvancingClock) -> None:
+        put_and_take(backend, make(1))
+        expire(backend, clock)
+        backend.put(make_many(range(2, 5)))
+        batches = []
+        while leases := take(backend, 10):
+            batches.append(numbers(leases))
+            backend.ack([Ack(lease=lease) for lease in leases])
+        assert [1] in batches
+        assert sorted(number for batch in batches for number in batch) == [1, 2, 3, 4]
+
+    def test_a_suspect_that_expires_again_is_charged_a_crash(self, backend: FullBackend, clock: AdvancingClock) -> None:
+        put_and_take(backend, make(1))
+        standings = []
+        for _ in range(3):
+            expire(backend, clock)
+            (lease,) = take(backend)
+            standings.append((lease.suspect, lease.attempts, lease.crashes))
+        assert standings == [(True, 0, 0), (True, 0, 1), (True, 0, 2)]
+
+    @needs(PLACES)
     def test_a_suspect_holds_back_what_is_behind_it_in_later_queues(
         self, backend: FullBackend, clock: AdvancingClock
     ) -> None:
@@ -87,6 +110,7 @@ class Leasing:
             (2, False),
         ]
 
+    @needs(PLACES)
     def test_a_nack_can_make_a_suspect_at_no_charge_yet(self, backend: FullBackend, clock: AdvancingClock) -> None:
         (lease,) = put_and_take(backend, make(1))
         backend.put([make(2)])

@@ -11,7 +11,7 @@ from tenure.testing.conformance.messages import LEASE, make, numbers
 
 def drain(backend: Backend, queue: str) -> None:
     """Lease and ack until nothing is ready, and print the number of each message."""
-    while leases := backend.lease([queue], limit=20, seconds=60):
+    while leases := backend.lease([queue], limit=20, seconds=10 * LEASE):
         lost = backend.ack([Ack(lease=lease) for lease in leases])
         say(*(str(number) for number in numbers([lease for lease in leases if lease not in lost])))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tenure.backends.contract import Abandon, Ack
-from tenure.testing.conformance.capabilities import UNIQUE_IDS, needs
+from tenure.testing.conformance.capabilities import PLACES, UNIQUE_IDS, needs
 from tenure.testing.conformance.messages import (
     QUEUE,
     AdvancingClock,
@@ -88,6 +88,7 @@ class Putting:
         clock.advance(0.6)
         assert drain(backend, 1) == [1]
 
+    @needs(PLACES)
     def test_a_message_that_falls_due_takes_its_place_by_priority_and_enqueue(
         self, backend: FullBackend, clock: AdvancingClock
     ) -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tenure.backends.contract import Abandon, Ack, Lease, Nack, Terminal
-from tenure.testing.conformance.capabilities import needs
+from tenure.testing.conformance.capabilities import PLACES, needs
 from tenure.testing.conformance.messages import (
     AdvancingClock,
     FullBackend,
@@ -164,6 +164,7 @@ class Settling:
         clock.advance(1.1)
         assert [(lease.id, lease.attempts) for lease in take(backend, 10)] == [(id_of(1), 0)]
 
+    @needs(PLACES)
     def test_a_returned_job_keeps_its_place(self, backend: FullBackend, clock: AdvancingClock) -> None:
         backend.put([make(1), make(2), make(3, priority=9), make(4)])
         urgent, first = take(backend, 2)

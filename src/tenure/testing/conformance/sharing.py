@@ -9,6 +9,7 @@ import pytest
 from tenure.backends.contract import Ack
 from tenure.testing.conformance.capabilities import LINGERING, SHARED, needs
 from tenure.testing.conformance.messages import (
+    LEASE,
     QUEUE,
     AdvancingClock,
     FullBackend,
@@ -103,5 +104,5 @@ class Sharing:
     @needs(SHARED)
     def test_a_put_of_another_process_wakes_a_waiting_lease(self, backend: FullBackend, url: str) -> None:
         with ThreadPoolExecutor(1) as threads, start("put", url, QUEUE, "7"):
-            waiting = threads.submit(backend.lease, [QUEUE], limit=1, seconds=PATIENCE, wait=PATIENCE)
+            waiting = threads.submit(backend.lease, [QUEUE], limit=1, seconds=10 * LEASE, wait=PATIENCE)
             assert numbers(waiting.result(PATIENCE / 2)) == [7]

@@ -1,0 +1,70 @@
+"""Opening `servicebus://…`: a connection string, a key in the URL, or an identity; the SDK is imported only then."""
+
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, parse_qsl, unquote
+
+from tenure.backends.contract import Backend
+from tenure.clock import Clock
+from tenure.errors import BackendUnavailable, UnknownBackend
+
+if TYPE_CHECKING:
+    from azure.servicebus import ServiceBusClient
+
+_KNOWN = ("prefix", "levels", "queues")
+_PREFIX = re.compile(r"[A-Za-z0-9._/-]{0,100}")
+_LEVELS = re.compile(r"[0-9](,[0-9])*")
+_RETRIES: dict[str, Any] = {"retry_total": 2, "retry_backoff_factor": 0.2, "retry_backoff_max": 5}
+
+
+def open_url(parts: SplitResult, clock: Clock) -> Backend:
+    """`servicebus:Endpoint=sb://…;SharedAccessKeyName=…;SharedAccessKey=…`, as the portal shows it,
+    `servicebus://name:key@namespace`, or `servicebus://namespace` for an identity from azure-identity."""
+    chosen = _options(parts)
+    try:
+        from tenure.backends.servicebus.backend import ServiceBusBackend
+        from tenure.backends.servicebus.entities import Entities
+    except ModuleNotFoundError as error:
+        raise BackendUnavailable(f"servicebus:// needs the SDK: pip install 'tenure[servicebus]' ({error})") from error
+    levels = [int(level) for level in chosen.get("levels", "").split(",") if level]
+    queues = [queue for queue in chosen.get("queues", "").split(",") if queue]
+    return ServiceBusBackend(Entities(_client(parts), chosen.get("prefix", ""), levels, queues), clock)
+
+
+def _client(parts: SplitResult) -> "ServiceBusClient":
+    from azure.servicebus import ServiceBusClient
+
+    if not parts.netloc:
+        return ServiceBusClient.from_connection_string(_connection_string(parts.path), **_RETRIES)
+    host = parts.hostname or ""
+    if parts.username and parts.password:
+        access = f"SharedAccessKeyName={unquote(parts.username)};SharedAccessKey={unquote(parts.password)}"
+        return ServiceBusClient.from_connection_string(f"Endpoint=sb://{host};{access}", **_RETRIES)
+    try:
+        from azure.identity import DefaultAzureCredential  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    except ModuleNotFoundError as error:
+        raise BackendUnavailable(
+            "a Service Bus URL without a key uses an identity: pip install azure-identity, or give a connection string"
+        ) from error
+    return ServiceBusClient(host, DefaultAzureCredential(), **_RETRIES)
+
+
+def _connection_string(text: str) -> str:
+    if not text.startswith("Endpoint=sb://") or "SharedAccessKey" not in text:
+        raise UnknownBackend(
+            "a Service Bus URL is servicebus:Endpoint=sb://…;SharedAccessKeyName=…;SharedAccessKey=… (the connection "
+            "string of the portal), servicebus://name:key@namespace, or servicebus://namespace for an identity"
+        )
+    return text
+
+
+def _options(parts: SplitResult) -> dict[str, str]:
+    chosen = dict(parse_qsl(parts.query, keep_blank_values=True))
+    for name, value in chosen.items():
+        if name not in _KNOWN:
+            raise UnknownBackend(f"unknown option {name!r} in the servicebus URL; known: {', '.join(_KNOWN)}")
+        if name == "prefix" and not _PREFIX.fullmatch(value):
+            raise UnknownBackend(f"option prefix={value!r} in the servicebus URL holds what queues cannot be named")
+        if name == "levels" and not _LEVELS.fullmatch(value):
+            raise UnknownBackend(f"option levels={value!r} in the servicebus URL must be priorities, such as 8,5,2")
+    return chosen

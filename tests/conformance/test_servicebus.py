@@ -1,0 +1,89 @@
+"""The Service Bus backend keeps the promises that the service can carry.
+
+It runs on the emulator, or on the namespace whose connection string is in TEST_SERVICEBUS: that needs the queues
+`mail` and `reports`, with a lock duration of at least 12 s, and they are emptied.
+"""
+
+import os
+from contextlib import nullcontext
+from threading import Event
+
+import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusReceiveMode, ServiceBusSubQueue
+
+from tenure.backends.opening import open_backend
+from tenure.clock import SystemClock
+from tenure.testing.conformance import BackendConformance
+from tests.servicebus import Emulator
+
+QUEUES = ("mail", "reports")
+# The SDK leaves the sockets of lost connections to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+class WaitingClock(SystemClock):
+    """A broker goes by its own clock, so that advancing means waiting."""
+
+    def advance(self, seconds):
+        Event().wait(seconds)
+
+
+@pytest.fixture(scope="module")
+def emulator():
+    real = os.environ.get("TEST_SERVICEBUS")
+    with nullcontext() if real else Emulator(*QUEUES, lock=12.0) as emulator:
+        yield emulator
+
+
+@pytest.fixture(scope="module")
+def address(emulator):
+    return emulator.connection_string if emulator else os.environ["TEST_SERVICEBUS"]
+
+
+@pytest.fixture(scope="module")
+def warm(address):
+    """One backend for all tests: opening links takes longer than most of them."""
+    backend = open_backend(f"servicebus:{address}?queues={','.join(QUEUES)}", WaitingClock())
+    backend.lease(QUEUES, limit=1, seconds=1.0)
+    yield backend
+    backend.close()
+
+
+class TestServiceBus(BackendConformance):
+    capabilities = frozenset({"DeadLetters", "Maintained", "Shared"})
+    lacks = frozenset({"UniqueIds", "LingeringLeases", "Places"})
+    expected_skips = 81
+
+    @pytest.fixture
+    def clock(self):
+        return WaitingClock()
+
+    @pytest.fixture
+    def url(self, address):
+        return f"servicebus:{address}"
+
+    @pytest.fixture
+    def backend(self, warm, emulator, address):
+        yield warm
+        for entity in warm._entities.opened():
+            entity.rest()
+        warm._holdings._held.clear()
+        if emulator:
+            emulator.empty()
+        else:
+            empty(address)
+
+
+def empty(address):
+    """Receive and delete, and cancel what is scheduled."""
+    with ServiceBusClient.from_connection_string(address) as client:
+        for queue in QUEUES:
+            for part in (None, ServiceBusSubQueue.DEAD_LETTER):
+                mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+                with client.get_queue_receiver(queue, sub_queue=part, receive_mode=mode) as receiver:
+                    while receiver.receive_messages(max_message_count=500, max_wait_time=1):
+                        pass
+                    waiting = [message.sequence_number for message in receiver.peek_messages(250)]
+            if waiting:
+                with client.get_queue_sender(queue) as sender:
+                    sender.cancel_scheduled_messages(waiting)
