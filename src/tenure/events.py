@@ -78,6 +78,31 @@ class CancelRequested(Struct, frozen=True):
     asked: tuple[str, ...]
 
 
+class TickSkipped(Struct, frozen=True):
+    """A tick of a schedule was left out; `tick` is its time in UTC microseconds."""
+
+    schedule: str
+    tick: int
+    why: str | None
+
+
+class TickSucceeded(Struct, frozen=True):
+    """The job of a tick has ended well, on whichever worker."""
+
+    schedule: str
+    tick: int
+    id: str
+
+
+class TickFailed(Struct, frozen=True):
+    """The job of a tick has ended otherwise, or could not be made."""
+
+    schedule: str
+    tick: int
+    id: str
+    why: str | None
+
+
 class WorkerStarted(Struct, frozen=True):
     worker: str
     queues: tuple[str, ...]
@@ -87,7 +112,9 @@ class WorkerStopped(Struct, frozen=True):
     worker: str
 
 
-Event = Enqueued | Leased | Settled | LeaseLost | Reaped | NotBuried | CancelRequested | WorkerStarted | WorkerStopped
+Tick = TickSkipped | TickSucceeded | TickFailed
+Work = Enqueued | Leased | Settled | LeaseLost | Reaped | NotBuried | CancelRequested
+Event = Work | Tick | WorkerStarted | WorkerStopped
 Listener = Callable[[Event], None]
 
 
@@ -102,6 +129,9 @@ class Listeners:
 
     def add(self, listener: Listener) -> None:
         self._listeners.append(listener)
+
+    def remove(self, listener: Listener) -> None:
+        self._listeners.remove(listener)
 
     def emit(self, event: Event) -> None:
         for listener in self._listeners:

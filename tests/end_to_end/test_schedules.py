@@ -125,7 +125,8 @@ def test_a_minute_in_which_nothing_is_due(shop):
         (("preview", "hodl"), "no schedule is called 'hodl'; there are: add, hold, nightly, note, sleep"),
         (("preview", "hold", "--at", "noon"), "'noon' is not a time; write it as 2026-03-29T02:30"),
         (("run", "--dry-run", "--only", "hodl"), "no schedule is called 'hodl'"),
-        (("run",), "this release cannot run schedules yet; --dry-run tells what would be done"),
+        (("run", "--only", "hodl"), "no schedule is called 'hodl'"),
+        (("pause", "hodl"), "no schedule is called 'hodl'"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_a_sentence(shop, arguments, message):

@@ -14,8 +14,10 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 import msgspec
 
 from tenure import settings as setting
+from tenure.app.desk import AppDesk
 from tenure.app.each import Refusals, put_each, seal
 from tenure.app.guarding import Guards
+from tenure.app.keeping import Cron
 from tenure.app.lanes import find_lanes, queues_of
 from tenure.app.scheduling import schedules_of
 from tenure.app.sealer import Channel, Sealer
@@ -33,6 +35,7 @@ from tenure.backends.contract import (
     Transactional,
     Verdict,
 )
+from tenure.backends.ledger import Ledger
 from tenure.backends.opening import open_backend, without_secrets
 from tenure.backends.sync import SyncBackend
 from tenure.builtin.event import Subscriber
@@ -51,6 +54,7 @@ from tenure.definition.retry import Backoff, RetryPolicy
 from tenure.errors import BackendError, PartialPut, SettingsError, TenureError
 from tenure.events import CancelRequested, Enqueued, Listener, Listeners
 from tenure.execution.attempt import Attempt, Performer
+from tenure.execution.deadline import deadline_here
 from tenure.guards.store import Store
 from tenure.metrics.memory import MemoryCollector, WorkerCounters
 from tenure.permissions import Argument
@@ -98,6 +102,8 @@ class Tenure:
         self.retry = retry or _backoff(self.settings.backoff)
         self.guards = Guards(self._store, rules_of(self.settings))
         self._stores = Stores(self.settings, self.clock)
+        here = self.settings.environment
+        self.cron = Cron(self.schedules, here, self.listeners, lambda: self.backend, self._store, self._desk)
         self._channels: dict[str, Channel] = {}
         self._opening = threading.Lock()
         for alias, queue in self.settings.aliases.items():
@@ -254,7 +260,7 @@ class Tenure:
         store = self._stores.of(channel.backend)
         pipeline = self._pipeline(channel)
         workshop = Workshop(self.settings, self.clock, self.listeners, self.queues, channel.backend, pipeline, store)
-        return workshop.worker(found, terms, location or self.settings.app)
+        return workshop.worker(found, terms, location or self.settings.app, self.cron.companions())
 
     def command(self, name: str, target: Callable[..., Any], *, arguments: Sequence[Argument] | None = None) -> None:
         """Let `command` jobs run this under a name: a click command, or a function that takes a list of texts."""
@@ -353,6 +359,14 @@ class Tenure:
     def _store(self) -> Store:
         return self._stores.of(self.backend)
 
+    def _desk(self, ledger: Ledger) -> AppDesk:
+        channel = self.channel()
+        seal = partial(self._sealer.message, channel=channel)
+        return AppDesk(channel.backend, ledger, seal, self._run_inline, self._tell, self.listeners)
+
+    def _run_inline(self, job: Job) -> None:
+        self.enqueue(job, "sync://")
+
     def _warden(self, backend: Backend) -> Warden:
         return warden_of(backend, self._stores.of(backend), self.guards.rules, self.settings.lease)
 
@@ -382,7 +396,7 @@ class Tenure:
         if verdicts:
             return verdicts[0]
         attempt: Attempt = attempts[0]
-        with Performer(self.clock) as performer:
+        with Performer(self.clock, deadline_here()) as performer:
             verdict = pipeline.conclude(attempt, performer.perform(attempt))
         warden.mark(warden.attach([verdict]))
         return verdict

@@ -4,7 +4,7 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -45,8 +45,10 @@ class Workshop:
     pipeline: Pipeline
     store: Store
 
-    def worker(self, lanes: Sequence[Lane], terms: Terms, location: str | None) -> Worker:
-        """`location` is where child processes import the app from."""
+    def worker(
+        self, lanes: Sequence[Lane], terms: Terms, location: str | None, companions: Iterable[Role] = ()
+    ) -> Worker:
+        """`location` is where child processes import the app from; `companions` are roles besides the usual ones."""
         name, started = _identity(), self.clock.now()
 
         def describe() -> WorkerRecord:
@@ -64,11 +66,11 @@ class Workshop:
                 lanes=tuple(map(_record, lanes)),
             )
 
-        companions: list[Role] = [self._janitor(), self._hooks(terms.queues, name)]
+        roles: list[Role] = [self._janitor(), self._hooks(terms.queues, name), *companions]
         if isinstance(self.backend, Roster):
-            companions.append(Presence(self.backend, describe))
+            roles.append(Presence(self.backend, describe))
         manned = [(lane, self._runner(lane, terms, location)) for lane in lanes]
-        worker = Worker(self.backend, manned, terms, self.pipeline, self.listeners, name, companions)
+        worker = Worker(self.backend, manned, terms, self.pipeline, self.listeners, name, roles)
         return worker
 
     def _janitor(self) -> Janitor:

@@ -1,21 +1,31 @@
 """Heart: tells a supervisor, systemd or our own, when the worker is ready, how it fares, and that its loops go on."""
 
 import threading
-from typing import Self
+from collections.abc import Callable
+from typing import Protocol, Self
 
-from tenure.cli.progress import in_words
 from tenure.worker.notices import Notifier
-from tenure.worker.worker import Worker
 
 _LOOK = 0.05
 _PACE = 5.0
 
 
+class Living(Protocol):
+    """Something with loops that must go round."""
+
+    @property
+    def ready(self) -> threading.Event: ...
+
+    def silence(self) -> float: ...
+
+
 class Heart:
     """Beats twice in the time that the watchdog allows, unless a loop of the worker has stood still for that long."""
 
-    def __init__(self, worker: Worker, notifier: Notifier, grace: float) -> None:
+    def __init__(self, worker: Living, notifier: Notifier, grace: float, status: Callable[[], str]) -> None:
+        """`status` tells in words how it fares."""
         self._worker = worker
+        self._status = status
         self._grace = grace
         self._notifier = notifier
         self._ended = threading.Event()
@@ -35,11 +45,11 @@ class Heart:
         while not self._worker.ready.wait(_LOOK):
             if self._ended.is_set():
                 return
-        self._notifier.tell(READY=1, X_STOP_GRACE=self._grace, STATUS=in_words(self._worker.tally))
+        self._notifier.tell(READY=1, X_STOP_GRACE=self._grace, STATUS=self._status())
         watchdog = self._notifier.watchdog
         while True:
             if watchdog and self._worker.silence() < watchdog:
                 self._notifier.tell(WATCHDOG=1)
             if self._ended.wait(min(_PACE, watchdog / 2) if watchdog else _PACE):
                 return
-            self._notifier.tell(STATUS=in_words(self._worker.tally))
+            self._notifier.tell(STATUS=self._status())

@@ -14,7 +14,7 @@ _COMMANDS = {
     "health": "Count jobs per queue and state.",
     "jobs": "Look at single jobs, and cancel them.",
     "workers": "List the workers that are alive.",
-    "cron": "Look at schedules, and at what they will do.",
+    "cron": "Look at schedules, and keep them.",
     "dead": "List, replay, export and purge dead letters.",
     "db": "Bring the database schema up to date.",
     "key": "Make, list and retire signing keys.",

@@ -20,6 +20,7 @@ class WorkOptions:
     most: int | None
     runner: RunnerKind | None
     concurrency: int | None
+    with_cron: bool
     processes: int | None
     stop_grace: float | None
     recycle_after: int | None

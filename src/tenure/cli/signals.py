@@ -6,16 +6,27 @@ import sys
 import time
 from collections import deque
 from types import FrameType
-from typing import Self
+from typing import Protocol, Self
 
 from tenure.cli.grace import Grace
 from tenure.worker.notices import Notifier
 from tenure.worker.supervisor import STOPPING
 from tenure.worker.wakeups import is_left_out, terminal_is_gone
-from tenure.worker.worker import Worker
 
 HEARD = (*STOPPING, signal.SIGUSR1, signal.SIGHUP)
 _TO_SETTLE = 5.0  # seconds that a supervisor should allow after the grace
+
+
+class Told(Protocol):
+    """What can be told to stop, finish or begin anew; from a signal handler."""
+
+    def stop(self) -> None: ...
+
+    def stop_now(self) -> None: ...
+
+    def drain(self) -> None: ...
+
+    def reload(self) -> bool: ...
 
 
 class Signals:
@@ -24,7 +35,7 @@ class Signals:
     `told` says that the worker was told to end, and should not start over.
     """
 
-    def __init__(self, worker: Worker, grace: float, notifier: Notifier, *, bounded: bool, quiet: bool) -> None:
+    def __init__(self, worker: Told, grace: float, notifier: Notifier, *, bounded: bool, quiet: bool) -> None:
         self._worker = worker
         self._seconds = grace
         self._grace = Grace(grace)

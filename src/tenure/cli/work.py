@@ -39,6 +39,7 @@ _SUPERVISORS = ("processes", "reload", "detach", "pid_file")  # options that the
 @click.option(
     "--runner", type=click.Choice(RUNNERS), help="Where handlers run; by default process: in child processes.",
 )  # fmt: skip
+@click.option("--with-cron", is_flag=True, help="Keep the schedules too, as tenure cron work does.")
 @click.option("--processes", type=click.IntRange(min=1), metavar="N", help="Keep N worker processes running.")
 @click.option(
     "--stop-grace", type=click.FloatRange(min=0, max=math.inf, max_open=True), metavar="SECONDS",
@@ -119,6 +120,8 @@ def _work(ctx: click.Context, options: WorkOptions, log: DatedFile | None) -> in
             most=1 if options.once else options.most,
             location=location(),
         )
+        if options.with_cron:
+            worker.accompany(app.cron.timekeeper())
         signals = _serve(app, worker, lanes, options)
         died = progress.died(worker.tally)
     if not (signals.told or options.is_bounded):
@@ -159,7 +162,7 @@ def _serve(app: Tenure, worker: Worker, lanes: Sequence[Lane], options: WorkOpti
         grace = app.settings.stop_grace
         signals = Signals(worker, grace, notifier, bounded=options.is_bounded, quiet=options.quiet)
         stack.enter_context(signals)
-        stack.enter_context(Heart(worker, notifier, grace))
+        stack.enter_context(Heart(worker, notifier, grace, lambda: progress.in_words(worker.tally)))
         if not options.quiet:
             shown = stack.enter_context(progress.Progress(app, worker.tally, sys.stdout))
             shown.start(lanes, os.getpid())

@@ -203,6 +203,18 @@ class Watchdog:
                 deadline.check(now)
 
 
+_watchdogs: list[Watchdog] = []
+
+
+def deadline_here() -> Deadline:
+    """What can interrupt an attempt in this thread; the other threads of a process share one watchdog."""
+    if threading.current_thread() is threading.main_thread():
+        return AlarmDeadline()
+    if not _watchdogs:
+        _watchdogs.append(Watchdog())
+    return ThreadDeadline(_watchdogs[0])
+
+
 def raise_in(thread: int, interrupt: type[Interrupt]) -> None:
     """Have this raised in another thread as soon as it runs Python code."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(interrupt))

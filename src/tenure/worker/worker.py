@@ -72,6 +72,10 @@ class Worker:
             roles.append(Steersman(backend, holdings, self._cancel, self._progress))
         self._others = [RoleThread(role, self._die) for role in roles]
 
+    def accompany(self, role: Role) -> None:
+        """Have another role live as long as this worker; before `run`."""
+        self._others.append(RoleThread(role, self._die))
+
     @property
     def tally(self) -> Counter[Status]:
         """What became of every delivery so far."""
