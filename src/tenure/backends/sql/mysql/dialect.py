@@ -2,24 +2,19 @@
 
 import secrets
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
-
 from tenure.backends.contract import Abandon, Ack, Fact, Lease, Message, Nack
 from tenure.backends.sql.dialect import (
-    KEPT_FAILURES,
     Claim,
     Expired,
     Grant,
     Pair,
     Row,
     Rows,
-    failures,
     fill,
     up_to_suspect,
 )
@@ -31,6 +26,7 @@ from tenure.backends.sql.mysql.rows import Held, Ready
 from tenure.backends.sql.mysql.server import Server
 from tenure.backends.sql.mysql.session import Session, numbers
 from tenure.backends.sql.mysql.sessions import Sessions
+from tenure.backends.sql.mysql.steps import drop_ready, keep_failures, lease_of
 from tenure.backends.sql.polling import Polling
 from tenure.backends.sql.steering import end
 from tenure.clock import MICROSECOND, Clock, SystemClock
@@ -61,12 +57,7 @@ class MysqlDialect:
     def put(self, messages: Sequence[Message]) -> list[str]:
         self._floors.drop(*{message.queue for message in messages})
         batch = secrets.randbits(62)
-
-        def store_all(session: Session) -> set[str]:
-            session.send(sql.BEGIN)
-            return store(session, messages, batch)
-
-        stored, was_cut = self._sessions.tried_transaction(store_all)
+        stored, was_cut = self._sessions.tried_transaction(partial(store, messages=messages, batch=batch))
         if was_cut:  # the first try may have stored them: what is stored by now counts
             return [message.id for message in messages]
         return list(dict.fromkeys(message.id for message in messages if message.id in stored))
@@ -99,9 +90,12 @@ class MysqlDialect:
         return Polling()
 
     def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]:
-        return self._sessions.transaction(
-            lambda session: fill(queues, limit, partial(self._claim_from, session, grant))
-        )
+        ends = [sql.COMMIT] if len(queues) == 1 else []  # with several queues all is claimed, or nothing
+
+        def take(session: Session) -> list[Lease]:
+            return fill(queues, limit, partial(self._claim_from, session, grant, ends))
+
+        return self._sessions.transaction(take)
 
     def archive(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
         def plan(session: Session, held: list[tuple[Held, Ack]]) -> list[str]:
@@ -125,7 +119,7 @@ class MysqlDialect:
                 if v.delay > 0:
                     shape = sql.DELAYED_ROW.replace("{delay}", str(round(v.delay * MICROSECOND)))
                     steps.append(session.rows(sql.DELAYED, shape, [row.back(v.charge)]))
-            return [*steps, *_failures(session, [v for _, v in held])]
+            return [*steps, *keep_failures(session, [v for _, v in held])]
 
         self._floors.drop(*{verdict.lease.queue for verdict in verdicts})
         return self._settle(owner, verdicts, plan)
@@ -138,7 +132,7 @@ class MysqlDialect:
                     session.fill(sql.BURY, int(v.charge == "attempt"), int(v.charge == "crash"), v.reason, row.key)
                     for row, v in held
                 ),
-                *_failures(session, [v for _, v in held]),
+                *keep_failures(session, [v for _, v in held]),
                 session.fill(sql.DROP_LEASES, keys=keys),
                 session.fill(sql.DROP_JOBS, keys=keys),
             ]
@@ -151,7 +145,8 @@ class MysqlDialect:
             pairs = {(row.id, row.fence) for row in held} & {(lease.id, lease.fence) for lease in leases}
             keys = [row.key for row in held if (row.id, row.fence) in pairs]
             if keys:
-                session.send(session.fill(sql.RENEW, keys=numbers(keys), length=round(grant.seconds * MICROSECOND)))
+                length = round(grant.seconds * MICROSECOND)
+                session.send(session.fill(sql.RENEW, keys=numbers(keys), length=length), sql.COMMIT)
             return pairs
 
         return self._sessions.transaction(extend)
@@ -207,7 +202,9 @@ class MysqlDialect:
     def close(self) -> None:
         self._sessions.close()
 
-    def _claim_from(self, session: Session, grant: Grant, queue: str, limit: int, alone: bool) -> Claim:
+    def _claim_from(
+        self, session: Session, grant: Grant, ends: list[str], queue: str, limit: int, alone: bool
+    ) -> Claim:
         floor, started = self._floors.below(queue), time.monotonic()
         name = session.quote(queue)
         rows = self._pick(session, queue, limit, floor)
@@ -222,15 +219,19 @@ class MysqlDialect:
         if not taken:
             return Claim([], met_suspect)
         keys = numbers(row.key for row in taken)
-        facts = {"queue": name, "owner": session.quote(grant.owner), "length": round(grant.seconds * MICROSECOND)}
-        leased = [session.fill(sql.GRANT_ROW, **{**row._asdict(), "fence": row.fence + 1}, **facts) for row in taken]
+        tail = session.fill(sql.GRANT_TAIL, grant.owner, length=round(grant.seconds * MICROSECOND))
+        leased = [
+            f"({row.key},{name},{row.rank},{row.attempts},{row.crashes},{row.fence + 1},{row.suspect},{tail})"
+            for row in taken
+        ]
         bodies = session.send(
-            *_drop_ready(session, name, taken),
+            *drop_ready(session, name, taken),
             sql.GRANT.replace("{rows}", ",".join(leased)),
             session.fill(sql.BODIES, keys=keys),
-        )[-1]
+            *ends,
+        )[-1 - len(ends)]
         jobs = {key: rest for key, *rest in bodies}
-        return Claim([_lease(queue, grant.owner, row, *jobs[row.key]) for row in taken], met_suspect)
+        return Claim([lease_of(queue, grant.owner, row, *jobs[row.key]) for row in taken], met_suspect)
 
     def _pick(self, session: Session, queue: str, limit: int, floor: Place) -> list[Ready]:
         """Lock what may be leased; what is due takes its place first."""
@@ -257,10 +258,12 @@ class MysqlDialect:
             by_pair = {(verdict.lease.id, verdict.lease.fence): verdict for verdict in verdicts}
             found = _held(session, owner, [verdict.lease for verdict in verdicts])
             held = [(row, by_pair[row.id, row.fence]) for row in found if (row.id, row.fence) in by_pair]
-            if held:
-                session.send(*plan(session, held))
             pairs = {(row.id, row.fence) for row, _ in held}
-            if changes := changes_of(verdicts, pairs):
+            changes = changes_of(verdicts, pairs)
+            if held:
+                more = changes or any(row.asked for row, _ in held)
+                session.send(*plan(session, held), *([] if more else [sql.COMMIT]))
+            if changes:
                 apply(self, session.neutral, changes)
             self._end(session, [row for row, _ in held])
             return pairs
@@ -281,36 +284,3 @@ def _held(session: Session, owner: str, leases: Sequence[Lease]) -> list[Held]:
     keys = numbers(lease.token for lease in leases)
     rows = session.send(sql.BEGIN, session.fill(sql.HELD_KEYS, keys=keys, owner=session.quote(owner)))[1]
     return [Held(*row) for row in rows]
-
-
-def _drop_ready(session: Session, queue: str, rows: Sequence[Ready]) -> list[str]:
-    keys: dict[int, list[int]] = defaultdict(list)
-    for row in rows:
-        keys[row.rank].append(row.key)
-    return [session.fill(sql.DROP_READY, queue=queue, rank=rank, keys=numbers(same)) for rank, same in keys.items()]
-
-
-def _failures(session: Session, verdicts: Sequence[Nack | Abandon]) -> list[str]:
-    """Steps that keep what went wrong, the newest so many."""
-    found = [(id, fence, msgspec.json.encode(failure).decode()) for id, fence, failure in failures(verdicts)]
-    if not found:
-        return []
-    old = [id for id, fence, _ in found if fence > KEPT_FAILURES]
-    trims = [session.fill(sql.TRIM_FAILURES, id, id, keep=KEPT_FAILURES) for id in old]
-    return [session.rows(sql.FAILED, "(%s, %s, %s)", found), *trims]
-
-
-def _lease(queue: str, owner: str, row: Ready, id: str, due: int, body: bytes) -> Lease:
-    return Lease(
-        id=id,
-        queue=queue,
-        body=body,
-        owner=owner,
-        fence=row.fence + 1,
-        attempts=row.attempts,
-        crashes=row.crashes,
-        suspect=bool(row.suspect),
-        priority=-row.rank,
-        due=due,
-        token=row.key,
-    )

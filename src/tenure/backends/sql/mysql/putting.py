@@ -16,15 +16,18 @@ _PACKET = 4_000_000  # well below the smallest max_allowed_packet that is usual
 
 
 def store(session: Session, messages: Sequence[Message], batch: int) -> set[str]:
-    """Store these in the transaction that is open; the ids that are new. A `batch` is never used twice."""
+    """Store these in a transaction of their own; the ids that are new. A `batch` is never used twice."""
     ids = session.quoted(message.id for message in messages)
     *most, last = _packets(session, messages, batch)
-    for packet in most:
+    if most:
+        session.send(sql.BEGIN, most[0])
+    for packet in most[1:]:
         session.send(packet)
+    begin = [] if most else [sql.BEGIN]
     unput = [session.fill(statement, ids=ids, batch=batch) for statement in _UNPUT]
     ready, *found = (session.fill(text, ids=ids, batch=batch) for text in (sql.PUT_READY, sql.PUT_IDS))
     later = [session.fill(sql.PUT_DELAYED, ids=ids, batch=batch)] if any(m.delay or m.due for m in messages) else []
-    return {id for (id,) in session.send(last, *unput, ready, *later, *found)[-1]}
+    return {id for (id,) in session.send(*begin, last, *unput, ready, *later, *found, sql.COMMIT)[-2]}
 
 
 def store_in(connection: Any, messages: Sequence[Message], batch: int, now: str) -> set[str]:
@@ -54,22 +57,25 @@ def _columns(message: Message, batch: int) -> tuple[Any, ...]:
 
 
 def _packets(session: Session, messages: Sequence[Message], batch: int) -> Iterator[str]:
-    rows: list[str] = []
-    size = 0
-    for message in messages:
-        rows.append(_row(session, message, batch))
-        size += len(rows[-1])
-        if size > _PACKET:
-            yield sql.PUT_JOBS.replace("{rows}", ",".join(rows))
-            rows, size = [], 0
-    if rows:
-        yield sql.PUT_JOBS.replace("{rows}", ",".join(rows))
+    size, first = 0, 0
+    for end, message in enumerate(messages, 1):
+        size += 2 * len(message.body) + 500  # bytes are written as two digits each
+        if size > _PACKET or end == len(messages):
+            yield _inserted(session, messages[first:end], batch)
+            size, first = 0, end
 
 
-def _row(session: Session, message: Message, batch: int) -> str:
-    due = str(message.due) if message.due else "{now}"
-    if message.delay and not message.due:
-        due = f"{{now}} + {round(message.delay * MICROSECOND)}"
-    shape = sql.PUT_ROW.replace("{due}", due)
-    facts = (message.id, message.queue, -message.priority, message.handler, message.name)
-    return session.fill(shape, *facts, message.body, message.unique, batch=batch)
+def _inserted(session: Session, messages: Sequence[Message], batch: int) -> str:
+    shapes = [session.fill(sql.PUT_ROW.replace("{due}", _due(message)), batch=batch) for message in messages]
+    values = [
+        value
+        for m in messages
+        for value in (m.id, m.queue, -m.priority, m.handler, m.name, m.body, m.unique)
+    ]  # fmt: skip
+    return sql.PUT_JOBS.replace("{rows}", session.escaped(shapes, values))
+
+
+def _due(message: Message) -> str:
+    if message.due:
+        return str(message.due)
+    return f"{{now}} + {round(message.delay * MICROSECOND)}" if message.delay else "{now}"

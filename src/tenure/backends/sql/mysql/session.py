@@ -3,9 +3,11 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from tenure.backends.sql.dialect import Row
+from tenure.backends.sql.mysql import statements as sql
 from tenure.backends.sql.mysql.server import Connection
 
 _IF_NEW = "ON CONFLICT DO NOTHING"
@@ -17,10 +19,12 @@ class Session:
     def __init__(self, connection: Connection, now: Callable[[], str]) -> None:
         self._cursor = connection.cursor()
         self._now = now
+        self.in_transaction = False
 
     def send(self, *statements: str) -> list[list[Row]]:
         """Several statements in one packet; the rows of each."""
         self._cursor.execute(";".join(statements))
+        self.in_transaction = (self.in_transaction or statements[0] == sql.BEGIN) and statements[-1] != sql.COMMIT
         answers = [list(self._cursor.fetchall())]
         while self._cursor.nextset():
             answers.append(list(self._cursor.fetchall()))
@@ -34,14 +38,19 @@ class Session:
     def rows(self, template: str, row: str, rows: Iterable[Sequence[Any]]) -> str:
         """A statement with many rows of values, all of one shape."""
         shape = row.format(now=self._now()) if "{" in row else row
-        escaped = [self._cursor.mogrify(shape, tuple(values)) for values in rows]
-        return template.replace("{rows}", ",".join(escaped))
+        listed = list(rows)
+        return template.replace("{rows}", self.escaped([shape] * len(listed), chain.from_iterable(listed)))
+
+    def escaped(self, shapes: Sequence[str], values: Iterable[Any]) -> str:
+        """Rows with their values in place of each %s: escaped together, which costs half of doing it one by one."""
+        return self._cursor.mogrify(",".join(shapes), tuple(values))
 
     def quote(self, value: str) -> str:
         return self._cursor.mogrify("%s", (value,))
 
     def quoted(self, values: Iterable[str]) -> str:
-        return ",".join(map(self.quote, values))
+        listed = list(values)
+        return self.escaped(["%s"] * len(listed), listed)
 
     def neutral(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
         """The rows of a statement in neutral words."""

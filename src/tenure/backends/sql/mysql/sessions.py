@@ -97,7 +97,8 @@ def _with_collation(session: Session) -> Rows:
 
 def _whole(work: Callable[[Session], T], session: Session) -> T:
     answer = work(session)
-    session.send(sql.COMMIT)
+    if session.in_transaction:  # the last packet may have ended it already, and spared a round trip
+        session.send(sql.COMMIT)
     return answer
 
 

@@ -48,7 +48,7 @@ DROP_DELAYED = "DELETE FROM tenure_delayed WHERE `key` IN ({keys})"
 GRANT = """
 INSERT INTO tenure_lease (`key`, queue, `rank`, attempts, crashes, fence, suspect, owner, expires, asked) VALUES {rows}
 """
-GRANT_ROW = "({key}, {queue}, {rank}, {attempts}, {crashes}, {fence}, {suspect}, {owner}, {now} + {length}, 0)"
+GRANT_TAIL = "%s, {now} + {length}, 0"
 BODIES = "SELECT `key`, id, due, body FROM tenure_job WHERE `key` IN ({keys})"
 
 HELD = """
