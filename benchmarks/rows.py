@@ -8,6 +8,7 @@ from collections.abc import Callable
 from benchmarks.agenda import agenda
 from benchmarks.bench import Family, bench, cpu_seconds, percentile, rss_megabytes, span_rate
 from benchmarks.door import door
+from benchmarks.guards import guarded, parked
 from benchmarks.runners import awaiting, blocking, children, recovery, runners
 from benchmarks.stages import stages
 
@@ -152,6 +153,6 @@ ROWS: dict[str, Callable[[int], Numbers]] = {
     row.__name__: row
     for row in (
         *(enqueue_one, enqueue_many, drain, drain_two, latency, idle, backlog, memory, stages, start_up),
-        *(runners, blocking, awaiting, children, recovery, agenda, door),
+        *(runners, blocking, awaiting, children, recovery, agenda, door, guarded, parked),
     )
 }

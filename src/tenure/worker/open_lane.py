@@ -7,7 +7,7 @@ from tenure.definition.progress import Progress
 from tenure.execution.attempt import Attempt
 from tenure.execution.outcome import Outcome
 from tenure.execution.runners.contract import Runner
-from tenure.worker.inbox import Inbox
+from tenure.worker.inbox import GUARDED, Inbox
 from tenure.worker.lane import Lane
 from tenure.worker.leaser import Leaser
 from tenure.worker.shared import Shared
@@ -75,6 +75,8 @@ class OpenLane:
 
     def _admit(self, leases: Sequence[Lease]) -> list[Attempt]:
         attempts, verdicts = self._pipeline.admit(leases)
+        if self._pipeline.warden.is_asked:
+            self._inbox.at_once = GUARDED
         for verdict in verdicts:
             self._settler.settle(verdict)
         return attempts

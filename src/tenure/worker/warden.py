@@ -56,12 +56,14 @@ class Warden:
         self._wakes: dict[str, float] = {}
         self._lock = threading.Lock()
         self._look_at = 0.0
+        self.is_asked = False
 
     def admit(self, attempts: list[Attempt], now: int) -> tuple[list[Attempt], list[Verdict]]:
         """The attempts that hold all their guards, and the verdicts on the others."""
         guarded = [(attempt, guards) for attempt in attempts if (guards := self._rules.guards_of(attempt.envelope))]
         if not guarded:
             return attempts, []
+        self.is_asked = True
         changes = [taking(guards, self._holder(attempt.ticket)) for attempt, guards in guarded]
         try:
             refusals = self._store.change(changes)
@@ -85,9 +87,10 @@ class Warden:
 
     def mark(self, verdicts: Sequence[Verdict]) -> list[Lease]:
         """Where the store is another one, change it before the backend is told; no lease is lost by that."""
-        changes = [v.change for v in verdicts if not isinstance(v, Park) and v.change is not None]
-        if changes and not self._is_one_step:
-            self._store.change(changes)
+        if not self._is_one_step:
+            changes = [v.change for v in verdicts if not isinstance(v, Park) and v.change is not None]
+            if changes:
+                self._store.change(changes)
         return []
 
     def keep(self, leases: Sequence[Lease]) -> list[Lease]:

@@ -108,6 +108,10 @@ class Dialect(Protocol):
         """Neutral statements that happen whole or not at all; may be called again when the database asks for it."""
         ...
 
+    def hold(self, work: Callable[[Rows], T]) -> T:
+        """As `transact`, for what need not outlive those who use the database."""
+        ...
+
     def time_in(self, rows: Rows) -> int:
         """The time inside a transaction, after it has waited for what it locks."""
         ...

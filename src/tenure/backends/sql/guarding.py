@@ -25,7 +25,7 @@ class SqlGuarding:
         self._dialect = dialect
 
     def change(self, changes: Sequence[Change]) -> list[Any]:
-        return self._dialect.transact(lambda rows: apply(self._dialect, rows, changes)) if changes else []
+        return self._dialect.hold(lambda rows: apply(self._dialect, rows, changes)) if changes else []
 
     def look(self, keys: Sequence[str]) -> tuple[int, dict[str, bytes]]:
         now = self._dialect.now()
@@ -36,7 +36,7 @@ class SqlGuarding:
         now = self._dialect.now()
         old = [key for (key,) in self._dialect.read(sql.OLD_GUARDS, {"now": now, "limit": limit})]
         if old:
-            self._dialect.transact(lambda rows: rows(sql.SWEEP, {"keys": old, "now": now}))
+            self._dialect.hold(lambda rows: rows(sql.SWEEP, {"keys": old, "now": now}))
         return len(old)
 
     def park(self, owner: str, verdicts: Sequence[Park]) -> set[Pair]:
@@ -52,7 +52,7 @@ class SqlGuarding:
         waits = {key: wake_at - now for key, wake_at in found}
         due = sorted(key for key, wait in waits.items() if wait <= 0)[:limit]
         if due:
-            roused = self._dialect.transact(lambda rows: _rouse(self._dialect, rows, due))
+            roused = self._dialect.hold(lambda rows: _rouse(self._dialect, rows, due))
             waits = {key: wait for key, wait in waits.items() if key not in due} | roused
         return {key: max(0, wait) / MICROSECOND for key, wait in waits.items()}
 

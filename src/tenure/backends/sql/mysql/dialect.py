@@ -173,7 +173,9 @@ class MysqlDialect:
 
     def transact(self, work: Callable[[Rows], T]) -> T:
         self._floors = Floors()  # what people replay comes back anywhere
+        return self.hold(work)
 
+    def hold(self, work: Callable[[Rows], T]) -> T:
         def whole(session: Session) -> T:
             session.send(sql.BEGIN)
             return work(session.neutral)
@@ -183,8 +185,9 @@ class MysqlDialect:
     def time_in(self, rows: Rows) -> int:
         return self._clock.now() if self._clock else int(rows(f"SELECT {sql.NOW}", {})[0][0])
 
-    def tell(self, rows: Rows, queues: Iterable[str]) -> None:
+    def tell(self, rows: Rows, queues: Iterable[str]) -> None:  # noqa: ARG002 - elsewhere others are told
         """There is nobody to tell: workers look."""
+        self._floors.drop(*queues)
 
     def migrating(self) -> AbstractContextManager[Rows]:
         return self._sessions.alone()

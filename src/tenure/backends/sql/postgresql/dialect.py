@@ -153,17 +153,21 @@ class PostgresDialect:
         return self._ask(translated(statement), parameters)
 
     def transact(self, work: Callable[[Rows], T]) -> T:
+        self._floors = Floors()  # what people replay comes back anywhere
+        return self.hold(work)
+
+    def hold(self, work: Callable[[Rows], T]) -> T:
         def whole(connection: Connection) -> T:
             with connection.transaction():
                 return work(partial(_rows, connection))
 
-        self._floors = Floors()  # what people replay comes back anywhere
         return self._on_a_connection(whole, again=False)[0]
 
     def time_in(self, rows: Rows) -> int:
         return int(rows(sql.THE_TIME, {"now": self._moment()})[0][0])
 
     def tell(self, rows: Rows, queues: Iterable[str]) -> None:
+        self._floors.drop(*queues)
         due = [] if self._server.pooled else self._bell.due(set(queues))
         if due:
             rows(sql.TELL, {"tell": text_array(due)})

@@ -51,17 +51,18 @@ class Database:
                 self.explain(error)
                 raise
 
-    def write(self) -> "Transaction":
-        """A transaction that either happens whole or not at all."""
-        return Transaction(self)
+    def write(self, is_durable: bool = True) -> "Transaction":
+        """A transaction that either happens whole or not at all; one that is not durable may go with the host."""
+        return Transaction(self, is_durable)
 
-    def begin(self) -> sqlite3.Connection:
+    def begin(self, is_durable: bool = True) -> sqlite3.Connection:
         """Wait for the write slot, then for SQLite; whoever begins must commit or roll back."""
         self._lock.acquire()
         try:
             connection = self._here()
             self._write_lock.acquire()
             try:
+                self._sync(connection, is_durable)
                 connection.execute("BEGIN IMMEDIATE")
             except BaseException:
                 self._write_lock.release()
@@ -127,6 +128,12 @@ class Database:
             self._connection.execute(f"PRAGMA {pragma}")
         self._write_lock = WriteLock(self.path, _PATIENCE)
         self._pid = os.getpid()
+        self._syncs = True
+
+    def _sync(self, connection: sqlite3.Connection, is_durable: bool) -> None:
+        if is_durable != self._syncs:
+            connection.execute(f"PRAGMA synchronous = {self._synchronous if is_durable else 'normal'}")
+            self._syncs = is_durable
 
     def _checkpoint(self, connection: sqlite3.Connection) -> None:
         """Every so many writes, copy the log into the file; how many is learnt from how long the log was."""
@@ -151,11 +158,12 @@ class Database:
 class Transaction:
     """The block of a `with`; entering gives the connection to write on."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, is_durable: bool) -> None:
         self._database = database
+        self._is_durable = is_durable
 
     def __enter__(self) -> sqlite3.Connection:
-        return self._database.begin()
+        return self._database.begin(self._is_durable)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._database.end(keep=error is None)

@@ -182,6 +182,11 @@ class SqliteDialect:
         with self.migrating() as rows:
             return work(rows)
 
+    def hold(self, work: Callable[[Rows], T]) -> T:
+        """Who holds something dies with this host, so the disk is not waited for: 26 instead of 266 µs a job."""
+        with self._database.write(is_durable=False) as tx:
+            return work(_rows_on(tx))
+
     def time_in(self, rows: Rows) -> int:  # noqa: ARG002 - elsewhere the server is asked
         return self.now()
 
