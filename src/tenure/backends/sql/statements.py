@@ -66,6 +66,10 @@ UNION ALL SELECT j.id, p.fence FROM tenure_job AS j JOIN tenure_parked AS p ON p
 """
 
 HEADS = "SELECT key, substr(body, 1, 64) FROM tenure_job WHERE key > :after ORDER BY key LIMIT :limit"
+KNOWN = """
+SELECT id FROM tenure_job WHERE id IN :ids UNION ALL SELECT id FROM tenure_history WHERE id IN :ids
+UNION ALL SELECT id FROM tenure_dead WHERE id IN :ids
+"""
 LIVE = "SELECT key FROM tenure_job WHERE id IN :ids"
 READY = """
 SELECT j.key, j.id FROM tenure_job AS j

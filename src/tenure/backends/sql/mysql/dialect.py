@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tenure.backends.contract import Abandon, Ack, Fact, Lease, Message, Nack
+from tenure.backends.sql import statements as neutral
 from tenure.backends.sql.dialect import (
     Claim,
     Expired,
@@ -56,10 +57,11 @@ class MysqlDialect:
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         self._floors.drop(*{message.queue for message in messages})
-        batch = secrets.randbits(62)
-        stored, was_cut = self._sessions.tried_transaction(partial(store, messages=messages, batch=batch))
-        if was_cut:  # the first try may have stored them: what is stored by now counts
-            return [message.id for message in messages]
+        stored, was_cut = self._sessions.tried_transaction(
+            lambda session: store(session, messages, secrets.randbits(62))
+        )
+        if was_cut:  # the first try may have stored them: what is known by now counts
+            stored |= {id for (id,) in self.read(neutral.KNOWN, {"ids": [message.id for message in messages]})}
         return list(dict.fromkeys(message.id for message in messages if message.id in stored))
 
     def put_in(self, raw: Any, messages: Sequence[Message], wake: bool) -> list[str]:  # noqa: ARG002 - nobody to wake

@@ -12,6 +12,7 @@ import msgspec
 import psycopg
 
 from tenure.backends.contract import ON_REQUEST, Abandon, Ack, Fact, Lease, Message, Nack
+from tenure.backends.sql import statements as neutral
 from tenure.backends.sql.connections import Connections
 from tenure.backends.sql.dialect import KEPT_FAILURES, Claim, Expired, Grant, Pair, Row, Rows, fill
 from tenure.backends.sql.floors import BEGINNING, Floors
@@ -57,9 +58,9 @@ class PostgresDialect:
         tell = [] if self._server.pooled else self._bell.due(queues)
         self._floors.drop(*queues)
         rows, doubtful = self._ask_twice(sql.PUT, {**put_parameters(messages), "tell": text_array(tell)})
-        if doubtful:  # the first try may have stored them: what is stored by now counts
-            return [message.id for message in messages]
         stored = {id for (id,) in rows}
+        if doubtful:  # the first try may have stored them: what is known by now counts
+            stored |= {id for (id,) in self.read(neutral.KNOWN, {"ids": [message.id for message in messages]})}
         return list(dict.fromkeys(message.id for message in messages if message.id in stored))
 
     def put_in(self, raw: Any, messages: Sequence[Message], wake: bool) -> list[str]:
