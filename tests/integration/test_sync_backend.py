@@ -39,7 +39,7 @@ def test_a_failure_is_raised_in_the_caller_with_its_cause(app):
     def break_down():
         raise ValueError("no such customer")
 
-    with pytest.raises(JobFailed, match=r"break_down.*failed.*ValueError: no such customer"):
+    with pytest.raises(JobFailed, match=r"break_down.*retries_exhausted.*ValueError: no such customer"):
         break_down.enqueue()
 
 

@@ -4,40 +4,31 @@ import importlib
 import logging
 import os
 import pkgutil
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import islice
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 import msgspec
 
 from tenure import settings as setting
+from tenure.app.channels import Channels
 from tenure.app.desk import AppDesk
-from tenure.app.each import Refusals, put_each, seal
 from tenure.app.guarding import Guards
 from tenure.app.keeping import Cron
 from tenure.app.lanes import find_lanes, queues_of
+from tenure.app.producer import Producer
 from tenure.app.scheduling import schedules_of
 from tenure.app.sealer import Channel, Sealer
-from tenure.app.stores import Put, Stores, put_unique, require_exclusive, rules_of, warden_of
+from tenure.app.stores import Stores, rules_of, warden_of
 from tenure.app.workshop import Workshop
 from tenure.backends.contract import (
     Backend,
-    Embedded,
     Fate,
-    InProcess,
-    Keyed,
     Lease,
-    Message,
-    Steerable,
-    Transactional,
     Verdict,
 )
 from tenure.backends.ledger import Ledger
-from tenure.backends.opening import open_backend, without_secrets
-from tenure.backends.sync import SyncBackend
 from tenure.builtin.event import Subscriber
 from tenure.builtin.handlers import Builtins
 from tenure.clock import Clock, SystemClock
@@ -51,16 +42,14 @@ from tenure.definition.middleware import Middleware
 from tenure.definition.queues import QueueClass, Queues
 from tenure.definition.registry import Registry
 from tenure.definition.retry import Backoff, RetryPolicy
-from tenure.errors import BackendError, PartialPut, SettingsError, TenureError
-from tenure.events import CancelRequested, Enqueued, Listener, Listeners
+from tenure.errors import SettingsError, TenureError
+from tenure.events import Listener, Listeners
 from tenure.execution.attempt import Attempt, Performer
 from tenure.execution.deadline import deadline_here
 from tenure.guards.store import Store
 from tenure.metrics.memory import MemoryCollector, WorkerCounters
 from tenure.permissions import Argument
-from tenure.wire.envelope import Follower, Wire
-from tenure.wire.keyfile import load_or_create
-from tenure.wire.signing import Key, Ring, new_key, parse_key
+from tenure.wire.envelope import Follower
 from tenure.worker.lane import Lane, RunnerKind
 from tenure.worker.pipeline import Defaults, Pipeline
 from tenure.worker.terms import Terms
@@ -73,9 +62,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound=Subscriber)
 M = TypeVar("M", bound=Middleware)
-T = TypeVar("T")
-_DEVELOPMENT_SECRET = b"a secret that is none: for development"
-CHUNK = 1000  # messages per put: larger transactions gained nothing and hold the write lock longer
 
 
 class Tenure:
@@ -97,15 +83,15 @@ class Tenure:
         self._builtins = Builtins(self.settings.command, self.settings.shell, self.settings.event, self.settings.http)
         self.registry = Registry(self.settings.allow, self._builtins.handlers(self.settings.max_retries))
         self.queues = Queues()
+        self._channels = Channels(self.settings, self.clock, self._run_now)
         self._sealer = Sealer(self.registry, self.queues, self.clock)
+        self._producer = Producer(self._channels, self._sealer, self.listeners)
         self.schedules = schedules_of(self)
         self.retry = retry or _backoff(self.settings.backoff)
         self.guards = Guards(self._store, rules_of(self.settings))
         self._stores = Stores(self.settings, self.clock)
         here = self.settings.environment
         self.cron = Cron(self.schedules, here, self.listeners, lambda: self.backend, self._store, self._desk)
-        self._channels: dict[str, Channel] = {}
-        self._opening = threading.Lock()
         for alias, queue in self.settings.aliases.items():
             self.queues.alias(alias, queue)
 
@@ -146,68 +132,18 @@ class Tenure:
 
         With a `connection` to the backend's database the job joins its transaction: committed together, or never.
         """
-        channel = self.channel(backend)
-        message = self._sealer.message(job, channel)
-        put = channel.backend.put if connection is None else self._joined(backend, connection, wake)
-        if job.unique is not None and (existing := put_unique(channel.backend, message, job.duplicate, put)):
-            return existing
-        if job.unique is None:
-            put([message])
-        if self.listeners:
-            self.listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
-        return message.id
+        return self._producer.enqueue(job, backend, connection, wake=wake)
 
     def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[str]:
         """Put many jobs, a thousand a round trip; each thousand is stored whole or not at all.
 
         One that has a `unique` and meets its like is left out of what is stored, and of what is returned.
         """
-        channel = self.channel(backend)
-        ids: list[str] = []
-        try:
-            for chunk in _chunks(jobs, CHUNK):
-                messages = [self._sealer.message(job, channel) for job in chunk]
-                require_exclusive(channel.backend, messages)
-                new = set(channel.backend.put(messages))
-                stored = [message for message in messages if message.unique is None or message.id in new]
-                ids += [message.id for message in stored]
-                self._tell(stored)
-        except TenureError as error:
-            ids += error.accepted if isinstance(error, PartialPut) else []
-            if not ids:
-                raise
-            raise PartialPut(f"{len(ids)} jobs were enqueued, then one was refused: {error}", ids) from error
-        return ids
+        return self._producer.enqueue_many(jobs, backend)
 
     def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[str | Exception]:
         """Put jobs that have nothing to do with each other; of each its id, or why it was refused."""
-        channel = self.channel(backend)
-        sealed = [
-            seal(self._sealer, job, channel) if job.unique is None else self._enqueued(job, backend) for job in jobs
-        ]
-        messages = [each for each in sealed if isinstance(each, Message)]
-        size = 1 if isinstance(channel.backend, SyncBackend) else CHUNK  # there to put is to run, and some jobs fail
-        refused: Refusals = {}
-        for first in range(0, len(messages), size):
-            refused |= put_each(channel.backend, messages[first : first + size])
-        self._tell([message for message in messages if message.id not in refused])
-        return [refused.get(each.id, each.id) if isinstance(each, Message) else each for each in sealed]
-
-    def _enqueued(self, job: Job, backend: str | None) -> str | Exception:
-        """The id of a job, or why there is none."""
-        try:
-            return self.enqueue(job, backend)
-        except Exception as error:  # whatever it is, it is the affair of whoever made this job
-            return error
-
-    def _joined(self, backend: str | None, connection: Any, wake: bool) -> Put:
-        found = self.channel(backend).backend
-        if not isinstance(found, Transactional):
-            raise BackendError(
-                f"the backend {without_secrets(self._url(backend))!r} has no transactions to join; use one on your "
-                "SQL database, or enqueue after the commit"
-            )
-        return partial(found.put_in, connection, wake=wake)
+        return self._producer.enqueue_each(jobs, backend)
 
     def cancel(self, id: str, backend: str | None = None) -> Fate:
         """Cancel a job: one that waits has ended, `cancelled`; one that runs is `asked` to stop, and interrupted.
@@ -218,14 +154,7 @@ class Tenure:
 
     def cancel_many(self, ids: Iterable[str], backend: str | None = None) -> dict[str, Fate]:
         """Cancel many jobs, a thousand a round trip; what became of each."""
-        steerable = self.channel(backend).backend
-        if not isinstance(steerable, Steerable):
-            raise BackendError(f"the backend {without_secrets(self._url(backend))!r} cannot cancel jobs")
-        fates: dict[str, Fate] = {}
-        for chunk in _chunks(ids, CHUNK):
-            fates.update(found := steerable.cancel(chunk))
-            self._tell_cancelled(found)
-        return fates
+        return self._producer.cancel(ids, backend)
 
     def worker(
         self,
@@ -298,19 +227,11 @@ class Tenure:
 
     def channel(self, backend: str | None = None) -> Channel:
         """The opened backend of this name or URL, and its wire."""
-        url = self._url(backend)
-        with self._opening:
-            if url not in self._channels:
-                self._channels[url] = self._open(url)
-            return self._channels[url]
-
-    def _url(self, backend: str | None) -> str:
-        return self.settings.url if backend is None else self.settings.backends.get(backend, backend)
+        return self._channels.get(backend)
 
     def close(self) -> None:
         """Close what was opened; the app opens it again when it is used again."""
-        while self._channels:
-            self._channels.popitem()[1].backend.close()
+        self._channels.close()
         self._stores.close()
 
     def __enter__(self) -> Self:
@@ -320,37 +241,6 @@ class Tenure:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _open(self, url: str) -> Channel:
-        backend = open_backend(url, self.clock)
-        try:
-            ring = self._ring(backend)
-            channel = Channel(backend, Wire(ring, self.settings.max_bytes, self.settings.audience))
-        except TenureError:
-            backend.close()
-            raise
-        if isinstance(backend, Keyed):
-            backend.mark_with(ring)
-        if isinstance(backend, SyncBackend):
-            backend.runs_with(lambda lease: self._run_now(lease, channel))
-        return channel
-
-    def _ring(self, backend: Backend) -> Ring:
-        if self.settings.keys:
-            keys = [parse_key(text) for text in self.settings.keys]
-        elif isinstance(backend, Embedded):
-            keys = [load_or_create(backend.key_path)]
-        elif isinstance(backend, InProcess):
-            keys = [new_key()]
-        elif self.settings.environment == "development":
-            logger.warning("no key is set: messages are signed with a key that everybody knows")
-            keys = [Key("development", _DEVELOPMENT_SECRET)]
-        else:
-            raise SettingsError(
-                "messages on a shared backend must be signed, and no key is set; make one with `tenure key new` "
-                "and put it into TENURE_KEYS (or TENURE_KEYS_FILE) of every producer and worker"
-            )
-        return Ring(keys, verify=self.settings.verify, scopes=self.settings.scopes)
 
     def forget(self, idempotency_key: str) -> bool:
         """Let a job with this idempotency key run again; whether the key was known."""
@@ -362,7 +252,7 @@ class Tenure:
     def _desk(self, ledger: Ledger) -> AppDesk:
         channel = self.channel()
         seal = partial(self._sealer.message, channel=channel)
-        return AppDesk(channel.backend, ledger, seal, self._run_inline, self._tell, self.listeners)
+        return AppDesk(channel.backend, ledger, seal, self._run_inline, self._producer.tell, self.listeners)
 
     def _run_inline(self, job: Job) -> None:
         self.enqueue(job, "sync://")
@@ -401,21 +291,6 @@ class Tenure:
         warden.mark(warden.attach([verdict]))
         return verdict
 
-    def _tell_cancelled(self, fates: dict[str, Fate]) -> None:
-        ended = tuple(id for id, fate in fates.items() if fate == "cancelled")
-        asked = tuple(id for id, fate in fates.items() if fate == "asked")
-        if self.listeners and (ended or asked):
-            self.listeners.emit(CancelRequested(ended, asked))
-
-    def _tell(self, messages: list[Message]) -> None:
-        if not self.listeners:
-            return
-        kinds: dict[tuple[str, str], list[str]] = {}
-        for message in messages:
-            kinds.setdefault((message.queue, message.handler), []).append(message.id)
-        for (queue, handler), ids in kinds.items():
-            self.listeners.emit(Enqueued(queue, handler, tuple(ids)))
-
 
 class Decorator:
     """What `app.job(...)` returns: turns a function into a JobFunction."""
@@ -447,9 +322,3 @@ def _backoff(values: dict[str, Any]) -> Backoff:
         return msgspec.convert(values, Backoff, strict=False)
     except (msgspec.ValidationError, TenureError) as error:
         raise SettingsError(f"the setting backoff is wrong: {error}") from error
-
-
-def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    source = iter(items)
-    while chunk := list(islice(source, size)):
-        yield chunk
