@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
-import msgspec
 import psycopg
 
 from tenure.backends.contract import ON_REQUEST, Abandon, Ack, Fact, Lease, Message, Nack
@@ -19,7 +18,8 @@ from tenure.backends.sql.floors import BEGINNING, Floors
 from tenure.backends.sql.guarding import apply, changes_of
 from tenure.backends.sql.joining import first
 from tenure.backends.sql.postgresql import statements as sql
-from tenure.backends.sql.postgresql.arrays import bytes_array, number_array, text_array
+from tenure.backends.sql.postgresql.arrays import number_array, text_array
+from tenure.backends.sql.postgresql.columns import charges, key_of, lease_of, put_parameters
 from tenure.backends.sql.postgresql.server import Connection, Server, quietly
 from tenure.backends.sql.postgresql.wakeup import Bell, Ears
 from tenure.clock import MICROSECOND, Clock, SystemClock
@@ -97,7 +97,7 @@ class PostgresDialect:
         return leases
 
     def archive(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
-        verdicts = sorted(verdicts, key=_key)
+        verdicts = sorted(verdicts, key=key_of)
         return self._settle(
             sql.ARCHIVE,
             verdicts,
@@ -109,7 +109,7 @@ class PostgresDialect:
         )
 
     def give_back(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]:
-        verdicts = sorted(verdicts, key=_key)
+        verdicts = sorted(verdicts, key=key_of)
         self._floors.drop(*{verdict.lease.queue for verdict in verdicts})
         held = self._settle(
             sql.GIVE_BACK,
@@ -118,15 +118,15 @@ class PostgresDialect:
             delays=number_array([round(v.delay * MICROSECOND) for v in verdicts]),
             suspects=number_array([int(v.charge == "suspect") for v in verdicts]),
             reason=ON_REQUEST,
-            **_charges(verdicts),
+            **charges(verdicts),
         )
         self._trim_failures(verdicts)
         return held
 
     def bury(self, owner: str, verdicts: Sequence[Abandon]) -> set[Pair]:
-        verdicts = sorted(verdicts, key=_key)
+        verdicts = sorted(verdicts, key=key_of)
         reasons = text_array([v.reason for v in verdicts])
-        held = self._settle(sql.BURY, verdicts, owner=owner, reasons=reasons, **_charges(verdicts))
+        held = self._settle(sql.BURY, verdicts, owner=owner, reasons=reasons, **charges(verdicts))
         self._trim_failures(verdicts)
         return held
 
@@ -215,7 +215,7 @@ class PostgresDialect:
             self._ask(sql.PROMOTE, {"queue": queue, "most": _PROMOTE_BATCH})
             floor = BEGINNING
             rows = self._ask(sql.CLAIM, {**wanted, "promote": False, "rank": floor[0], "key": floor[1]})
-        leases = [_lease(queue, grant.owner, row) for row in rows if row[2]]
+        leases = [lease_of(queue, grant.owner, row) for row in rows if row[2]]
         if len(leases) == limit:
             self._floors.raise_to(queue, (rows[-1][4], rows[-1][3]), started, floor == BEGINNING)
         else:
@@ -285,52 +285,6 @@ class PostgresDialect:
         if isinstance(error, psycopg.OperationalError):
             return self._server.unavailable(error)
         return BackendError(f"PostgreSQL refused a statement on {self.place!r}: {error}")
-
-
-def put_parameters(messages: Sequence[Message]) -> dict[str, Any]:
-    """The columns of a batch, as arrays."""
-    return {
-        "ids": text_array([m.id for m in messages]),
-        "queues": text_array([m.queue for m in messages]),
-        "ranks": number_array([-m.priority for m in messages]),
-        "handlers": text_array([m.handler for m in messages]),
-        "names": text_array([m.name for m in messages]),
-        "dues": number_array([m.due for m in messages]),
-        "delays": number_array([round(m.delay * MICROSECOND) for m in messages]),
-        "bodies": bytes_array([m.body for m in messages]),
-        "uniques": text_array([m.unique for m in messages]),
-    }
-
-
-def _charges(verdicts: Sequence[Nack | Abandon]) -> dict[str, str]:
-    return {
-        "ids": text_array([v.lease.id for v in verdicts]),
-        "records": text_array([msgspec.json.encode(v.failure).decode() if v.failure else None for v in verdicts]),
-        "attempts": number_array([int(v.charge == "attempt") for v in verdicts]),
-        "crashes": number_array([int(v.charge == "crash") for v in verdicts]),
-    }
-
-
-def _key(verdict: Ack | Nack | Abandon) -> int:
-    key: int = verdict.lease.token
-    return key
-
-
-def _lease(queue: str, owner: str, row: Row) -> Lease:
-    _, _, _, key, rank, attempts, crashes, fence, suspect, id, due, body = row
-    return Lease(
-        id=id,
-        queue=queue,
-        body=body,
-        owner=owner,
-        fence=fence,
-        attempts=attempts,
-        crashes=crashes,
-        suspect=bool(suspect),
-        priority=-rank,
-        due=due,
-        token=key,
-    )
 
 
 def _rows(connection: Connection, statement: str, parameters: Mapping[str, Any]) -> list[Any]:
