@@ -18,9 +18,9 @@ class WaitingClock(SystemClock):
 
 
 class TestBeanstalk(BackendConformance):
-    capabilities = frozenset({"DeadLetters", "Maintained", "Shared"})
+    capabilities = frozenset({"DeadLetters", "Burying", "Maintained", "Shared"})
     lacks = frozenset({"UniqueIds", "LingeringLeases"})
-    expected_skips = 73
+    expected_skips = 74
 
     @pytest.fixture
     def clock(self):

@@ -9,7 +9,7 @@ from tenure.testing.conformance import BackendConformance, LedgerConformance, St
 
 class TestMemory(BackendConformance):
     capabilities = frozenset(
-        {"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Parking", "Exclusive"}
+        {"Inspectable", "DeadLetters", "Burying", "Maintained", "Steerable", "Scannable", "Parking", "Exclusive"}
     )
     expected_skips = 6  # those with a second process
 

@@ -9,7 +9,17 @@ from tenure.testing.conformance import BackendConformance, LedgerConformance, St
 
 class TestMariadb(BackendConformance):
     capabilities = frozenset(
-        {"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Parking", "Exclusive", "Shared"}
+        {
+            "Inspectable",
+            "DeadLetters",
+            "Burying",
+            "Maintained",
+            "Steerable",
+            "Scannable",
+            "Parking",
+            "Exclusive",
+            "Shared",
+        }
     )
     expected_skips = 0
 

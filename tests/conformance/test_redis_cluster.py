@@ -49,7 +49,9 @@ def agrees(client):
 
 
 class TestRedisCluster(BackendConformance):
-    capabilities = frozenset({"Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Shared"})
+    capabilities = frozenset(
+        {"Inspectable", "DeadLetters", "Burying", "Maintained", "Steerable", "Scannable", "Shared"}
+    )
     expected_skips = 26  # those with guards, and with jobs that are unique
 
     @pytest.fixture

@@ -13,6 +13,7 @@ import msgspec
 
 from tenure import settings as setting
 from tenure.app.channels import Channels
+from tenure.app.dead_letters import DeadLetterQueue
 from tenure.app.desk import AppDesk
 from tenure.app.guarding import Guards
 from tenure.app.keeping import Cron
@@ -26,6 +27,7 @@ from tenure.backends.contract import (
     Backend,
     Fate,
     Lease,
+    Message,
     Verdict,
 )
 from tenure.backends.ledger import Ledger
@@ -155,6 +157,15 @@ class Tenure:
     def cancel_many(self, ids: Iterable[str], backend: str | None = None) -> dict[str, Fate]:
         """Cancel many jobs, a thousand a round trip; what became of each."""
         return self._producer.cancel(ids, backend)
+
+    def dead_letters(self, backend: str | None = None) -> DeadLetterQueue:
+        """The jobs that died, here or on another backend: to find, replay, delete and store them."""
+        channel = self.channel(backend)
+
+        def seal(handler: str, payload: Any) -> Message:
+            return self._sealer.message(self.define(handler, payload).build(), channel)
+
+        return DeadLetterQueue(channel.backend, seal, self.listeners)
 
     def worker(
         self,

@@ -229,6 +229,24 @@ class DeadLetters(Protocol):
         ...
 
 
+class Burial(Struct, frozen=True, kw_only=True):
+    """A message that goes straight to the dead letters, and what is to be kept with it."""
+
+    message: Message
+    reason: str
+    attempts: int = 0
+    failure: Failure | None = None
+
+
+@runtime_checkable
+class Burying(Protocol):
+    """Backends that take dead letters from whoever has one, not only from those who hold a lease."""
+
+    def bury(self, burials: Sequence[Burial]) -> list[str]:
+        """Store messages as dead letters, as if they had just died; returns the ids that are new."""
+        ...
+
+
 @runtime_checkable
 class Steerable(Protocol):
     """Backends whose jobs can be cancelled from outside, and tell how far they are.

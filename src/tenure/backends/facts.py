@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
-from tenure.backends.contract import Charge, JobRecord, Lease, Message
+from tenure.backends.contract import Burial, Charge, JobRecord, Lease, Message
 from tenure.clock import MICROSECOND
 from tenure.definition.failure import Failure
 from tenure.errors import BadSignature, UnknownKey
@@ -103,6 +103,18 @@ def reaped(facts: Facts, lease: Lease) -> Facts:
 def buried(facts: Facts, lease: Lease, reason: str, now: int) -> Facts:
     """The facts of a dead letter; `facts` are those after its last lease."""
     return structs.replace(facts, suspect=False, reason=reason[:LONGEST_REASON], died=now, owner=lease.owner)
+
+
+def interred(burial: Burial, now: int) -> Facts:
+    """The facts of a dead letter that nobody leased."""
+    return structs.replace(
+        first(burial.message, now),
+        due=now,
+        attempts=burial.attempts,
+        reason=burial.reason[:LONGEST_REASON],
+        died=now,
+        failures=(burial.failure,) if burial.failure else (),
+    )
 
 
 def replayed(facts: Facts, now: int) -> Facts:

@@ -19,6 +19,7 @@ from tenure.backends.contract import (
     STATES,
     Abandon,
     Ack,
+    Burial,
     Charge,
     Fate,
     JobRecord,
@@ -219,6 +220,20 @@ class MemoryBackend:
             for id in gone:
                 del self._entries[id]
             return gone
+
+    def bury(self, burials: Sequence[Burial]) -> list[str]:
+        with self._changed:
+            now, fresh = self._clock.now(), []
+            for burial in burials:
+                if burial.message.id in self._entries:
+                    continue
+                self._sequence += 1
+                entry = self._entries[burial.message.id] = _Entry(burial.message, self._sequence, now, now)
+                entry.state, entry.reason, entry.finished = "dead", burial.reason, now
+                entry.attempts = burial.attempts
+                _charge(entry, None, burial.failure)
+                fresh.append(burial.message.id)
+            return fresh
 
     def cancel(self, ids: Sequence[str]) -> dict[str, Fate]:
         with self._changed:

@@ -49,7 +49,7 @@ class BeanstalkBackend:
         self._granter = Granter(self._copier, tubes, clock, self._owner)
         graveyard = Graveyard(pool, tubes, clock, self._copier)
         self.dead, self.replay, self.discard = graveyard.dead, graveyard.replay, graveyard.discard
-        self.trim = graveyard.trim
+        self.trim, self.bury = graveyard.trim, graveyard.bury
         server = Server(pool, tubes, ttr)
         self.counts, self.facts = server.counts, server.facts
 

@@ -62,6 +62,12 @@ class Copier:
         """The same, but the copies are buried."""
         return self._exchange(connection, parcels, _GRAVE_TTR, to_grave=True)
 
+    def inter(self, connection: Connection, parcels: Sequence[Parcel]) -> set[int]:
+        """Bury what is new; returns the positions of those that the server took."""
+        copies = self._put_copies(connection, parcels, _GRAVE_TTR, _UNTIL_BURIED)
+        _lower(connection, parcels, copies)
+        return {parcel.position for parcel, copy in zip(parcels, copies, strict=True) if copy}
+
     def _exchange(self, connection: Connection, parcels: Sequence[Parcel], ttr: int, to_grave: bool) -> set[int]:
         if not parcels:
             return set()

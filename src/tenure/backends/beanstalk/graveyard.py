@@ -15,9 +15,10 @@ from tenure.backends.beanstalk.copying import Copier, Parcel
 from tenure.backends.beanstalk.counting import figure, rank
 from tenure.backends.beanstalk.pool import Pool
 from tenure.backends.beanstalk.tubes import Tubes
-from tenure.backends.contract import JobRecord
-from tenure.backends.facts import Facts, record, replayed
+from tenure.backends.contract import Burial, JobRecord
+from tenure.backends.facts import Facts, interred, record, replayed
 from tenure.clock import Clock
+from tenure.errors import PartialPut
 
 
 class Grave(NamedTuple):
@@ -47,6 +48,19 @@ class Graveyard:
             ]
         records.sort(key=lambda letter: (letter.finished_at or 0, letter.id))
         return [letter for letter in records if after is None or (letter.finished_at or 0, letter.id) > after][:limit]
+
+    def bury(self, burials: Sequence[Burial]) -> list[str]:
+        """Whether an id is known is not looked at: the server could not tell."""
+        now = self._clock.now()
+        parcels = [
+            Parcel(index, 0, self._tubes.tube(each.message.queue), interred(each, now), each.message.body)
+            for index, each in enumerate(burials)
+        ]
+        with self._pool.private() as connection:
+            taken = self._copier.inter(connection, parcels)
+        if len(taken) < len(parcels):
+            raise PartialPut("the server refused dead letters", [burials[index].message.id for index in sorted(taken)])
+        return [burial.message.id for burial in burials]
 
     def replay(self, ids: Sequence[str]) -> list[str]:
         wanted, now = set(ids), self._clock.now()

@@ -37,6 +37,7 @@ class RedisBackend:
         self.counts, self.find, self.trim = records.counts, records.find, records.trim
         self.heads = records.heads
         self.dead, self.replay, self.discard = records.dead, records.replay, records.discard
+        self.bury = records.bury
         self.cancel, self.asked_to_stop = steering.cancel, steering.asked_to_stop
         self.note_progress = steering.note_progress
         self.greet, self.part, self.workers = roster.greet, roster.part, roster.workers

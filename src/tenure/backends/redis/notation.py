@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tenure.backends.contract import Abandon, Ack, JobRecord, Lease, Message, Nack, Park
+from tenure.backends.contract import Abandon, Ack, Burial, JobRecord, Lease, Message, Nack, Park
 from tenure.clock import MICROSECOND
 from tenure.definition.failure import Failure
 from tenure.definition.progress import Progress
@@ -125,6 +125,12 @@ def death(verdict: Abandon) -> bytes:
     attempts = lease.attempts + (verdict.charge == "attempt")
     crashes = lease.crashes + (verdict.charge == "crash")
     return _encode((attempts, crashes, lease.fence, lease.owner, None, verdict.reason, None))
+
+
+def letter(burial: Burial) -> tuple[str, bytes, bytes, bytes]:
+    """A dead letter that nobody leased: id, tail, outcome and failure."""
+    outcome = _encode((burial.attempts, 0, 0, None, None, burial.reason, None))
+    return burial.message.id, tail(burial.message), outcome, _encode(burial.failure) if burial.failure else b""
 
 
 def failure(verdict: Nack | Abandon) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from tenure.backends.contract import HEAD, STATES, JobRecord
+from tenure.backends.contract import HEAD, STATES, Burial, JobRecord
 from tenure.backends.redis import notation
 from tenure.backends.redis.connections import Line, Word
 from tenure.backends.redis.names import Names
@@ -66,6 +66,18 @@ class RedisRecords:
 
     def discard(self, ids: Sequence[str]) -> list[str]:
         return self._of_dead("discard", ids)
+
+    def bury(self, burials: Sequence[Burial]) -> list[str]:
+        """A queue at a time; not repeated when there is no answer, as the second would say that nothing was new."""
+        stored: set[str] = set()
+        queues = list(dict.fromkeys(burial.message.queue for burial in burials))
+        if queues:
+            patiently(lambda: self._line.ask("SADD", self._names.queues, *queues))
+        for queue in queues:
+            own = [burial for burial in burials if burial.message.queue == queue]
+            words = [word for burial in own for word in notation.letter(burial)]
+            stored |= {id.decode() for id in self._scripts.run("bury", self._names.queue(queue), words)}
+        return [id for id in dict.fromkeys(burial.message.id for burial in burials) if id in stored]
 
     def trim(self, state: str, before: int, limit: int) -> int:
         gone = 0

@@ -39,6 +39,7 @@ class SqlBackend:
         records = SqlRecords(dialect)
         self.counts, self.find, self.heads = records.counts, records.find, records.heads
         self.dead, self.replay, self.discard = records.dead, records.replay, records.discard
+        self.bury = records.bury
         self.greet, self.part, self.workers = records.greet, records.part, records.workers
         self.trim = records.trim
         self._guarding = guarding = SqlGuarding(dialect)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tenure.backends.contract import STATES, JobRecord, WorkerRecord
+from tenure.backends.contract import STATES, Burial, JobRecord, WorkerRecord
 from tenure.backends.sql import statements as sql
 from tenure.backends.sql.dialect import Dialect, Rows
 from tenure.clock import MICROSECOND
@@ -61,6 +61,21 @@ class SqlRecords:
             return dead["ids"]
 
         return self._dialect.transact(revive)
+
+    def bury(self, burials: Sequence[Burial]) -> list[str]:
+        now = self._dialect.now()
+        fresh = {burial.message.id: burial for burial in reversed(burials)}
+
+        def store(rows: Rows) -> list[str]:
+            known = {id for (id,) in rows(sql.KNOWN, {"ids": list(fresh)})}
+            new = [id for id in dict.fromkeys(burial.message.id for burial in burials) if id not in known]
+            for id in new:
+                rows(sql.BURY, _letter(fresh[id], now))
+                if failure := fresh[id].failure:
+                    rows(sql.KEEP_FAILURE, {"id": id, "record": msgspec.json.encode(failure).decode()})
+            return new
+
+        return self._dialect.transact(store) if burials else []
 
     def discard(self, ids: Sequence[str]) -> list[str]:
         def delete(rows: Rows) -> list[str]:
@@ -118,6 +133,21 @@ class SqlRecords:
         for id, record in self._dialect.read(sql.FAILURES, {"ids": ids}) if ids else ():
             found[id] += (_failure(record),)
         return found
+
+
+def _letter(burial: Burial, now: int) -> dict[str, Any]:
+    message = burial.message
+    return {
+        "id": message.id,
+        "queue": message.queue,
+        "rank": -message.priority,
+        "handler": message.handler,
+        "name": message.name,
+        "attempts": burial.attempts,
+        "now": now,
+        "reason": burial.reason,
+        "body": message.body,
+    }
 
 
 _failure = msgspec.json.Decoder(Failure).decode

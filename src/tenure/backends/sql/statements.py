@@ -30,7 +30,7 @@ SELECT id, queue, -rank, handler, name, state, attempts, crashes, fence, enqueue
        reason, output, NULL FROM tenure_history WHERE id = :id
 """
 _DEAD = """
-SELECT id, queue, -rank, handler, name, 'dead', attempts, crashes, fence, enqueued, due, died, owner, NULL,
+SELECT id, queue, -rank, handler, name, 'dead', attempts, crashes, fence, enqueued, due, died, nullif(owner, ''), NULL,
        reason, NULL, body FROM tenure_dead
 """
 _AFTER = "died >= :died AND (died > :died OR id > :id) ORDER BY died, id LIMIT :limit"
@@ -45,6 +45,16 @@ INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, suspect)
 SELECT j.queue, j.rank, j.key, 0, 0, d.fence, 0 FROM tenure_job AS j JOIN tenure_dead AS d ON d.id = j.id
 WHERE j.id IN :ids
 """
+KNOWN = """
+SELECT id FROM tenure_job WHERE id IN :ids
+UNION ALL SELECT id FROM tenure_history WHERE id IN :ids UNION ALL SELECT id FROM tenure_dead WHERE id IN :ids
+"""
+BURY = """
+INSERT INTO tenure_dead (id, queue, rank, handler, name, attempts, crashes, fence, enqueued, due, died,
+                         owner, reason, body)
+VALUES (:id, :queue, :rank, :handler, :name, :attempts, 0, 0, :now, :now, :now, '', :reason, :body)
+"""
+KEEP_FAILURE = "INSERT INTO tenure_failure (id, fence, record) VALUES (:id, 0, :record)"
 DROP_DEAD = "DELETE FROM tenure_dead WHERE id IN :ids"
 DROP_FAILURES = "DELETE FROM tenure_failure WHERE id IN :ids"
 DROP_HISTORY = "DELETE FROM tenure_history WHERE id IN :ids"

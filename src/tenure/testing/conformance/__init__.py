@@ -42,7 +42,7 @@ class BackendConformance(Putting, Leasing, Settling, Keeping, DeadLettering, Rec
     """Each test is one promise; a test that needs a capability the backend lacks is skipped by that name.
 
     Capabilities are the optional protocols (`Inspectable`, `DeadLetters`, `Maintained`, `Steerable`, `Scannable`,
-    `Parking`, `Exclusive`) and `Shared`: other processes can open the backend at the fixture `url`.
+    `Parking`, `Exclusive`, `Burying`) and `Shared`: other processes can open the backend at the fixture `url`.
     What brokers `lacks` of what all others can do is `UniqueIds`, `LingeringLeases` and `Places`.
     """
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenure.backends.contract import Abandon, Ack, JobRecord
+from tenure.backends.contract import Abandon, Ack, Burial, JobRecord
 from tenure.backends.letters import Filter, pages
 from tenure.testing.conformance.capabilities import PLACES, needs
 from tenure.testing.conformance.messages import (
@@ -230,3 +230,40 @@ class DeadLettering:
         kill(backend, *range(300))
         assert len(backend.replay([message.id for message in make_many(range(300))])) == 300
         assert drain(backend, 100) == list(range(300))
+
+    @needs("Burying")
+    def test_a_buried_message_is_a_dead_letter_that_was_never_leased(self, backend: FullBackend) -> None:
+        letter = make(1, body=b"\x00\xff body", priority=3)
+        assert backend.bury([Burial(message=letter, reason="by hand", attempts=4, failure=failure(4))]) == [id_of(1)]
+        (record,) = backend.dead()
+        assert (record.state, record.body, record.reason) == ("dead", b"\x00\xff body", "by hand")
+        assert (record.attempts, record.crashes, record.fence, record.owner) == (4, 0, 0, None)
+        assert (record.queue, record.handler, record.name, record.priority) == (QUEUE, "greet", "no 1", 3)
+        assert (record.failures, record.finished_at) == ((failure(4),), record.enqueued_at)
+        assert take(backend) == []
+
+    @needs("Burying")
+    def test_buried_messages_are_listed_and_replayed_as_others_that_died(
+        self, backend: FullBackend, clock: AdvancingClock
+    ) -> None:
+        backend.bury([Burial(message=make(n), reason="by hand") for n in (1, 2)])
+        backend.bury([Burial(message=make(3, queue=OTHER), reason="by hand")])
+        clock.advance(0.1)
+        kill(backend, 4)
+        assert [record.id for record in backend.dead()] == [id_of(1), id_of(2), id_of(3), id_of(4)]
+        assert sorted(backend.replay([id_of(1), id_of(3)])) == [id_of(1), id_of(3)]
+        (lease,) = take(backend, 9, OTHER)
+        assert (lease.id, lease.body, lease.attempts, lease.fence) == (id_of(3), b"{}", 0, 1)
+        assert drain(backend, 9) == [1]
+
+    @needs("Burying", "UniqueIds")
+    def test_a_message_that_is_known_is_not_buried(self, backend: FullBackend) -> None:
+        backend.put([make(1)])
+        kill(backend, 2, queue=OTHER)
+        burials = [Burial(message=make(n, queue=QUEUE if n != 2 else OTHER), reason="by hand") for n in (1, 2, 3, 3)]
+        assert backend.bury(burials) == [id_of(3)]
+        assert sorted((record.id, record.reason) for record in backend.dead()) == [
+            (id_of(2), "failed"),
+            (id_of(3), "by hand"),
+        ]
+        assert drain(backend, 9) == [1]

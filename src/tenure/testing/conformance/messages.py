@@ -8,6 +8,7 @@ import msgspec
 from tenure.backends.contract import (
     Ack,
     Backend,
+    Burying,
     DeadLetters,
     Exclusive,
     Inspectable,
@@ -28,7 +29,7 @@ OTHER = "reports"
 LEASE = 1.0  # short, because the clock of a broker can only be advanced by waiting
 
 
-class FullBackend(Backend, Inspectable, DeadLetters, Maintained, Steerable, Scannable, Protocol):
+class FullBackend(Backend, Inspectable, DeadLetters, Burying, Maintained, Steerable, Scannable, Protocol):
     """A backend with every capability; the tests that need one say so, the others use only the eight verbs."""
 
 
