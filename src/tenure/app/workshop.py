@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from tenure.backends.contract import Backend, InProcess, LaneRecord, Roster, WorkerRecord
+from tenure.backends.ledger import Ledgered
 from tenure.clock import Clock
 from tenure.definition.queues import Queues
 from tenure.errors import SettingsError
@@ -66,16 +67,17 @@ class Workshop:
                 lanes=tuple(map(_record, lanes)),
             )
 
-        roles: list[Role] = [self._janitor(), self._hooks(terms.queues, name), *companions]
+        roles: list[Role] = [self.janitor(), self._hooks(terms.queues, name), *companions]
         if isinstance(self.backend, Roster):
             roles.append(Presence(self.backend, describe))
         manned = [(lane, self._runner(lane, terms, location)) for lane in lanes]
         worker = Worker(self.backend, manned, terms, self.pipeline, self.listeners, name, roles)
         return worker
 
-    def _janitor(self) -> Janitor:
+    def janitor(self) -> Janitor:
         kept = {state: days * DAY for state, days in msgspec.structs.asdict(self.settings.retention).items()}
-        return Janitor(self.backend, self.clock, kept, self.store)
+        ledger = next((place.ledger for place in (self.backend, self.store) if isinstance(place, Ledgered)), None)
+        return Janitor(self.backend, self.clock, kept, self.store, ledger)
 
     def _hooks(self, queues: Sequence[str], worker: str) -> QueueHooks:
         limits = (self.settings.refresh_interval, self.settings.hook_timeout)
