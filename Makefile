@@ -63,6 +63,10 @@ test: setup servers ## The whole test suite, on real servers too
 walk: setup ## Compare schedules with a walk through every minute of the tricky days, all zones
 	@WALK=all $(BIN)/pytest -q -n 2 tests/unit/cron/test_walk.py
 
+.PHONY: ticks
+ticks: setup servers ## Kill ten schedulers at random through a day of simulated minutes
+	@TICKS=day $(BIN)/pytest -q tests/integration/test_many_schedulers.py
+
 .PHONY: demo
 demo: ## Install Tenure as a user would and watch it work
 	@echo 'Installing Tenure into $(DEMO_VENV)'

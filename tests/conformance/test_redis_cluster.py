@@ -71,7 +71,7 @@ class TestRedisCluster(BackendConformance):
 
 class TestRedisClusterLedger(LedgerConformance):
     capabilities = frozenset({"Shared"})
-    expected_skips = 2  # those that put jobs in the same step
+    expected_skips = 3  # those that put jobs in the same step
 
     @pytest.fixture
     def clock(self):

@@ -42,14 +42,17 @@ class AppDesk:
             return new
         intended = [replace(tick, state="intended") if tick.state == "enqueued" else tick for tick in ticks]
         new = self._ledger.enter(intended)
-        mine = [message for message in messages if message.id in new]
-        if mine:
-            self.put(mine)
-            self._ledger.note([Note(message.id, "enqueued") for message in mine])
+        self.promote([message for message in messages if message.id in new])
         return new
 
-    def put(self, messages: Sequence[Message]) -> None:
-        new = set(self._backend.put(messages))
+    def promote(self, messages: Sequence[Message]) -> None:
+        if self._booking is not None:
+            new = self._booking.promote(messages)
+        elif messages:
+            new = set(self._backend.put(messages))  # however often it is put, it is stored once
+            self._ledger.note([Note(message.id, "enqueued") for message in messages])
+        else:
+            return
         self._stored([message for message in messages if message.id in new])
 
     def run(self, job: Job) -> None:

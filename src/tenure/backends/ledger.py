@@ -112,6 +112,10 @@ class Booking(Ledger, Protocol):
         """As enter, and put the messages of those that are new, by their ids, in the same step."""
         ...
 
+    def promote(self, messages: Sequence[Message]) -> set[str]:
+        """Note the ticks of these messages as enqueued, and put those of them that changed, in the same step."""
+        ...
+
 
 @runtime_checkable
 class Ledgered(Protocol):

@@ -39,6 +39,12 @@ class MemoryLedger:
                 self._last[tick.schedule] = max(tick.tick, self._last.get(tick.schedule, 0))
             return set(fresh)
 
+    def promote(self, messages: Sequence[Message]) -> set[str]:
+        with self._lock:
+            changed = {tick.id for tick in self.note([Note(message.id, "enqueued") for message in messages])}
+            self._put([message for message in messages if message.id in changed])
+            return changed
+
     def note(self, notes: Sequence[Note]) -> list[TickRecord]:
         with self._lock:
             changed: dict[str, TickRecord] = {}

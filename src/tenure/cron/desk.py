@@ -20,8 +20,8 @@ class Desk(Protocol):
         """Record ticks that nobody has entered, with their messages put; returns the ids of those that are new."""
         ...
 
-    def put(self, messages: Sequence[Message]) -> None:
-        """Put messages, each stored once however often it is put."""
+    def promote(self, messages: Sequence[Message]) -> None:
+        """Put the messages of ticks that are recorded and not enqueued yet, and note that they are."""
         ...
 
     def run(self, job: Job) -> None:

@@ -106,17 +106,17 @@ class Tending:
         return [record for record in found.values() if record.state == "enqueued"]
 
     def _put(self, records: Sequence[TickRecord], now: int) -> None:
-        """Put the jobs of these ticks, or once more: each is stored once."""
-        messages, notes = [], []
+        """Put the jobs of these ticks."""
+        messages: list[Message] = []
+        failures: list[Note] = []
         for record in records:
             schedule = self._judge.find(record.schedule)
             if schedule is None:
                 continue  # of another release, which is still there or will be back
             try:
                 messages.append(self._judge.seal(Due(schedule, record.tick), now))
-                notes.append(Note(record.id, "enqueued"))
             except TenureError as error:
-                notes.append(Note(record.id, "failed", str(error)))
+                failures.append(Note(record.id, "failed", str(error)))
         if messages:
-            self._desk.put(messages)
-        self.note(notes)
+            self._desk.promote(messages)
+        self.note(failures)

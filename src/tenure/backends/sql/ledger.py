@@ -35,6 +35,19 @@ class SqlLedger:
             self._dialect.put_chosen(choose)
         return new
 
+    def promote(self, messages: Sequence[Message]) -> set[str]:
+        changed: list[str] = []
+
+        def choose(rows: Rows) -> list[Message]:
+            nonlocal changed
+            ids = [message.id for message in messages]
+            changed = _change(rows, ids, Note("", "enqueued"), self._dialect.time_in(rows))
+            return [message for message in messages if message.id in changed]
+
+        if messages:
+            self._dialect.put_chosen(choose)
+        return set(changed)
+
     def note(self, notes: Sequence[Note]) -> list[TickRecord]:
         groups: dict[tuple[TickState, str | None], list[str]] = {}
         for each in notes:
@@ -42,14 +55,8 @@ class SqlLedger:
 
         def write(rows: Rows) -> list[str]:
             now = self._dialect.time_in(rows)
-            changed: list[str] = []
-            for (state, why), ids in groups.items():
-                before = list(may_come_from(state))
-                found = [id for (id,) in rows(sql.OF_NOTE, {"ids": sorted(ids), "states": before})]
-                if found:
-                    rows(sql.NOTE, {"ids": found, "state": state, "why": why, "now": now})
-                    changed += found
-            return changed
+            changes = (_change(rows, ids, Note("", *what), now) for what, ids in groups.items())
+            return [id for changed in changes for id in changed]
 
         changed = self._dialect.transact(write) if notes else []
         return list(self.known(list(dict.fromkeys(changed))).values()) if changed else []
@@ -113,6 +120,15 @@ class SqlLedger:
                 latest[tick.schedule] = max(tick.tick, latest.get(tick.schedule, 0))
         _advance(rows, latest)
         return new
+
+
+def _change(rows: Rows, ids: Sequence[str], note: Note, now: int) -> list[str]:
+    """Give these ticks the state of a note, if they may have it; returns which those were."""
+    before = list(may_come_from(note.state))
+    found = [id for (id,) in rows(sql.OF_NOTE, {"ids": sorted(ids), "states": before})]
+    if found:
+        rows(sql.NOTE, {"ids": found, "state": note.state, "why": note.why, "now": now})
+    return found
 
 
 def _advance(rows: Rows, latest: dict[str, int]) -> None:

@@ -187,6 +187,18 @@ class LedgerConformance:
         assert states(ledger.history("report")) == {id_of(3): "waiting", id_of(2): "enqueued", id_of(1): "skipped"}
 
     @needs(BOOKING)
+    def test_a_waiting_tick_is_promoted_with_its_message_once(self, backend: LedgeredBackend) -> None:
+        ledger = backend.ledger
+        assert isinstance(ledger, Booking)
+        ledger.enter([entry(1, state="waiting"), entry(2, state="succeeded"), entry(3, state="intended")])
+        messages = [make(number) for number in range(5)]
+        assert ledger.promote(messages) == {id_of(1), id_of(3)}
+        assert ledger.promote(messages) == set()
+        assert ledger.promote([]) == set()
+        assert numbers(take(backend, 9)) == [1, 3]
+        assert states(ledger.history("report")) == {id_of(3): "enqueued", id_of(2): "succeeded", id_of(1): "enqueued"}
+
+    @needs(BOOKING)
     def test_a_booking_happens_whole_or_not_at_all(self, backend: LedgeredBackend) -> None:
         ledger = backend.ledger
         assert isinstance(ledger, Booking)
