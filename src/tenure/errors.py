@@ -129,8 +129,12 @@ class JobNotFound(TenureError, LookupError):
     """No job with this id is known, or it is not in the state the verb needs."""
 
 
+class ResultTimeout(TenureError, TimeoutError):
+    """A job whose result was waited for has not ended yet."""
+
+
 class JobFailed(TenureError):
-    """A job run by the `sync` backend ended without success."""
+    """A job run by the `sync` backend, or one whose result was asked for, ended without success."""
 
 
 class Retry(TenureError):

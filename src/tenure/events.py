@@ -23,8 +23,25 @@ class Status(StrEnum):
     EMPTY = "empty"
 
 
+class Run(Struct, frozen=True, array_like=True, gc=False):
+    """What one attempt took: when it started (UTC microseconds), and for how long it waited and ran, in seconds.
+
+    `wait` is only known of a job's first attempt; `memory` is the peak of its process so far, in bytes.
+    `cpu` and `memory` are unknown where jobs share a thread, or were killed. `is_json` tells a result from a text.
+    """
+
+    handler: str
+    started: int
+    seconds: float
+    wait: float | None = None
+    cpu: float | None = None
+    memory: int | None = None
+    worker: str | None = None
+    is_json: bool = False
+
+
 class Settlement(Struct, frozen=True, gc=False):
-    """One job of a settled batch; `failed` says that its handler ran and failed."""
+    """One job of a settled batch; `failed` says that its handler ran and failed, `run` is there if it ran."""
 
     id: str
     queue: str
@@ -32,6 +49,7 @@ class Settlement(Struct, frozen=True, gc=False):
     attempt: int
     reason: str | None
     failed: bool
+    run: Run | None = None
 
 
 class Enqueued(Struct, frozen=True):
@@ -119,13 +137,15 @@ Listener = Callable[[Event], None]
 
 
 class Listeners:
-    """The listeners of one app, called in the order they were added."""
+    """The listeners of one app, or of one worker of it, called in the order they were added."""
 
-    def __init__(self) -> None:
+    def __init__(self, others: "Listeners | None" = None) -> None:
+        """`others` are told first."""
+        self._others = others
         self._listeners: list[Listener] = []
 
     def __bool__(self) -> bool:
-        return bool(self._listeners)
+        return bool(self._listeners or self._others)
 
     def add(self, listener: Listener) -> None:
         self._listeners.append(listener)
@@ -134,6 +154,8 @@ class Listeners:
         self._listeners.remove(listener)
 
     def emit(self, event: Event) -> None:
+        if self._others is not None:
+            self._others.emit(event)
         for listener in self._listeners:
             try:
                 listener(event)

@@ -18,12 +18,13 @@ _SECRET = frozenset({"keys", "url", "store", "backends"})
 
 
 class Retention(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Days that ended jobs are kept, per state; 0 keeps them for ever."""
+    """Days that ended jobs are kept, per state, and what workers counted; 0 keeps for ever."""
 
     done: float = 7.0
     cancelled: float = 7.0
     expired: float = 7.0
     dead: float = 30.0
+    statistics: float = 30.0
 
     def __post_init__(self) -> None:
         for state in self.__struct_fields__:

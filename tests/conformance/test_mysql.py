@@ -11,6 +11,7 @@ class TestMariadb(BackendConformance):
     capabilities = frozenset(
         {
             "Inspectable",
+            "Statistical",
             "DeadLetters",
             "Burying",
             "Maintained",

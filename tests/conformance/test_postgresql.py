@@ -11,6 +11,7 @@ class TestPostgresql(BackendConformance):
     capabilities = frozenset(
         {
             "Inspectable",
+            "Statistical",
             "DeadLetters",
             "Burying",
             "Maintained",

@@ -11,6 +11,7 @@ class TestRedis(BackendConformance):
     capabilities = frozenset(
         {
             "Inspectable",
+            "Statistical",
             "DeadLetters",
             "Burying",
             "Maintained",

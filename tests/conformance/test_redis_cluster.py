@@ -50,7 +50,7 @@ def agrees(client):
 
 class TestRedisCluster(BackendConformance):
     capabilities = frozenset(
-        {"Inspectable", "DeadLetters", "Burying", "Maintained", "Steerable", "Scannable", "Shared"}
+        {"Inspectable", "DeadLetters", "Burying", "Maintained", "Steerable", "Scannable", "Shared", "Statistical"}
     )
     expected_skips = 26  # those with guards, and with jobs that are unique
 

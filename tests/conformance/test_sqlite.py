@@ -11,6 +11,7 @@ class TestSqlite(BackendConformance):
     capabilities = frozenset(
         {
             "Inspectable",
+            "Statistical",
             "DeadLetters",
             "Burying",
             "Maintained",

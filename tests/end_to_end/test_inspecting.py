@@ -8,7 +8,8 @@ import pytest
 
 from tenure.backends.sql.migrations import newest, steps
 
-STATES = ["ready", "delayed", "parked", "leased", "done", "dead", "cancelled", "expired"]
+STATES = ["ready", "delayed", "parked", "leased", "dead"]
+VERSION = newest("sqlite")
 
 
 @pytest.fixture
@@ -24,22 +25,43 @@ def test_health_counts_jobs_per_queue_and_state(tenure):
     tenure.enqueue("fail", "--queue", "emails")
     tenure.enqueue("fail", "--queue", "emails", "--delay", "1h")
     tenure("work", "emails", "--burst")
-    assert tenure.json("health") == {
-        "backend": f"sqlite:///{tenure.folder}/jobs.db",
-        "schema": {"stored": newest("sqlite"), "needed": newest("sqlite")},
-        "facts": [],
-        "queues": {
-            "default": {**dict.fromkeys(STATES, 0), "ready": 1},
-            "emails": {**dict.fromkeys(STATES, 0), "delayed": 1, "dead": 1},
-        },
+    found = tenure.json("health")
+    assert found["backend"] == f"sqlite:///{tenure.folder}/jobs.db"
+    assert found["schema"] == {"stored": VERSION, "needed": VERSION}
+    assert found["queues"] == {
+        "default": {**dict.fromkeys(STATES, 0), "ready": 1},
+        "emails": {**dict.fromkeys(STATES, 0), "delayed": 1, "dead": 1},
     }
+
+
+def test_health_tells_how_the_last_day_went(tenure):
+    tenure.enqueue("add", "--payload", '{"a": 1}')
+    tenure.enqueue("fail", "--queue", "emails")
+    tenure("work", "default", "emails", "--burst")
+    found = tenure.json("health")
+    assert [(each["name"], each["done"], each["dead"]) for each in found["by_queue"]] == [
+        ("default", 1, 0),
+        ("emails", 0, 1),
+    ]
+    assert [(each["name"], each["done"]) for each in found["by_handler"]] == [("add", 1), ("fail", 0)]
+    assert 0 < found["by_handler"][0]["run"]["p50"] < 60
+    shown = tenure("health", "--last", "1h").stdout
+    assert "last 1h:" in shown
+    assert re.search(r"^fail\t0\t1\t0\t1\t0\t", shown, re.MULTILINE)
+
+
+def test_health_counts_what_ended_well_when_asked(tenure):
+    tenure.enqueue("add", "--payload", '{"a": 1}')
+    tenure("work", "--burst")
+    assert tenure.json("health")["queues"] == {}
+    assert tenure.json("health", "--all")["queues"]["default"]["done"] == 1
 
 
 def test_health_is_tab_separated_when_nobody_looks(tenure):
     tenure.enqueue("add", "--payload", '{"a": 1}')
     _, header, row = tenure("health").stdout.splitlines()
     assert header.split("\t") == ["queue", *STATES]
-    assert row.split("\t") == ["default", "1", *["0"] * 7]
+    assert row.split("\t") == ["default", "1", *["0"] * 4]
 
 
 def test_health_is_a_table_when_forced(tenure):
@@ -59,12 +81,12 @@ def test_looking_where_no_database_is_creates_none(tenure):
 
 def test_health_of_a_fresh_database_says_that_there_are_no_jobs(tenure):
     tenure("db", "migrate")
-    assert tenure("health").stdout.splitlines()[1] == "no jobs yet"
+    assert tenure("health").stdout.splitlines()[1] == "no jobs wait, run or lie dead"
 
 
 def test_health_of_a_backend_without_counts_says_so(tenure):
     assert "this backend keeps no counts" in tenure("health", TENURE_URL="sync://").stdout
-    nothing = {"schema": None, "facts": [], "queues": None}
+    nothing = {"schema": None, "facts": [], "queues": None, "last": "24h", "by_queue": None, "by_handler": None}
     assert tenure.json("health", TENURE_URL="sync://") == {"backend": "sync://", **nothing}
 
 
@@ -110,6 +132,10 @@ def test_a_finished_job_is_shown_without_its_body(tenure):
     job = tenure.json("jobs", "show", id)
     assert (job["state"], job["output"], job["payload"]) == ("done", "2", None)
     assert "not kept" in job["unreadable"]
+    assert job["run"]["worker"].count(":") == 2
+    assert job["run"]["started"].endswith("Z")
+    shown = tenure("jobs", "show", id).stdout
+    assert re.search(r"^run: +waited .*s, ran .* ms, cpu .* ms, peak \d+ MB, on ", shown, re.MULTILINE)
 
 
 def test_a_job_whose_body_cannot_be_opened_is_still_shown(tenure, database):
@@ -126,7 +152,9 @@ def test_a_job_is_shown_to_people_with_its_last_traceback(tenure):
     tenure("work", "--burst")
     shown = tenure("jobs", "show", id).stdout
     assert re.search(r"^state: +dead$", shown, re.MULTILINE)
-    assert re.search(r"^attempt 1 at .*: ValueError: no luck \(.*shop.py:\d+\)$", shown, re.MULTILINE)
+    assert re.search(
+        r"^attempt 1 at .* \(waited .*, ran .*\): ValueError: no luck \(.*shop.py:\d+\)$", shown, re.MULTILINE
+    )
     assert shown.endswith("ValueError: no luck\n")
 
 
@@ -139,9 +167,8 @@ def test_an_unknown_id_is_refused_in_one_line(tenure):
 
 def test_migrate_says_what_it_did_and_then_that_nothing_is_left(tenure):
     applied = "".join(f"applied {name}\n" for _, name, _ in steps("sqlite"))
-    up_to_date = f"up to date: schema version {newest('sqlite')}\n"
-    assert tenure("db", "migrate").stdout == applied + up_to_date
-    assert tenure("db", "migrate").stdout == up_to_date
+    assert tenure("db", "migrate").stdout == f"{applied}up to date: schema version {VERSION}\n"
+    assert tenure("db", "migrate").stdout == f"up to date: schema version {VERSION}\n"
 
 
 def test_migrate_refuses_a_backend_without_a_schema(tenure):
@@ -153,7 +180,7 @@ def test_the_printed_sql_makes_a_database_that_is_up_to_date(tenure):
     connection = sqlite3.connect(tenure.folder / "jobs.db")
     connection.executescript(tenure("db", "sql").stdout)
     connection.close()
-    assert tenure("db", "migrate").stdout == f"up to date: schema version {newest('sqlite')}\n"
+    assert tenure("db", "migrate").stdout == f"up to date: schema version {VERSION}\n"
     assert tenure.state(tenure.enqueue("fail")) == "ready"
 
 

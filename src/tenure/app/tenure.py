@@ -16,6 +16,7 @@ from tenure.app.channels import Channels
 from tenure.app.dead_letters import DeadLetterQueue
 from tenure.app.desk import AppDesk
 from tenure.app.guarding import Guards
+from tenure.app.history import summarise, value_of, wait_for_end
 from tenure.app.keeping import Cron
 from tenure.app.lanes import find_lanes, queues_of
 from tenure.app.producer import Producer
@@ -37,6 +38,7 @@ from tenure.clock import Clock, SystemClock
 from tenure.cron.builder import ScheduleBuilder
 from tenure.definition.builder import JobBuilder
 from tenure.definition.context import Context
+from tenure.definition.duration import Duration, to_seconds
 from tenure.definition.function import JobFunction
 from tenure.definition.handler import HandlerOptions, from_class, from_function
 from tenure.definition.job import Job
@@ -50,6 +52,7 @@ from tenure.execution.attempt import Attempt, Performer
 from tenure.execution.deadline import deadline_here
 from tenure.guards.store import Store
 from tenure.metrics.memory import MemoryCollector, WorkerCounters
+from tenure.metrics.summary import By, Summary
 from tenure.permissions import Argument
 from tenure.wire.envelope import Follower
 from tenure.worker.lane import Lane, RunnerKind
@@ -166,6 +169,14 @@ class Tenure:
             return self._sealer.message(self.define(handler, payload).build(), channel)
 
         return DeadLetterQueue(channel.backend, seal, self.listeners)
+
+    def result(self, id: str, timeout: Duration = 0, backend: str | None = None) -> Any:
+        """What a job returned; waits for its end up to `timeout`, and raises if that was no success."""
+        return value_of(wait_for_end(self.channel(backend).backend, id, to_seconds(timeout, "timeout")))
+
+    def statistics(self, last: Duration = "24h", by: By = "queue") -> list[Summary]:
+        """How many jobs were done, how fast and how well, over about this time, by queue or by handler."""
+        return summarise(self.backend, self.clock, to_seconds(last, "the time of statistics"), by)
 
     def worker(
         self,

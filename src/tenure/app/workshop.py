@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tenure.backends.contract import Backend, InProcess, LaneRecord, Roster, WorkerRecord
+from tenure.backends.contract import Backend, InProcess, LaneRecord, Roster, Statistical, WorkerRecord
 from tenure.backends.ledger import Ledgered
 from tenure.clock import Clock
 from tenure.definition.queues import Queues
@@ -22,6 +22,7 @@ from tenure.execution.runners.inline import InlineRunner
 from tenure.execution.runners.wear import Wear
 from tenure.guards.store import Store
 from tenure.settings import Settings
+from tenure.worker.bookkeeper import Bookkeeper
 from tenure.worker.hooks import QueueHooks
 from tenure.worker.janitor import Janitor
 from tenure.worker.lane import Lane
@@ -70,8 +71,13 @@ class Workshop:
         roles: list[Role] = [self.janitor(), self._hooks(terms.queues, name), *companions]
         if isinstance(self.backend, Roster):
             roles.append(Presence(self.backend, describe))
+        listeners = Listeners(self.listeners)
+        if isinstance(self.backend, Statistical):
+            bookkeeper = Bookkeeper(self.backend, self.clock, name)
+            listeners.add(bookkeeper)
+            roles.append(bookkeeper)
         manned = [(lane, self._runner(lane, terms, location)) for lane in lanes]
-        worker = Worker(self.backend, manned, terms, self.pipeline, self.listeners, name, roles)
+        worker = Worker(self.backend, manned, terms, self.pipeline, listeners, name, roles)
         return worker
 
     def janitor(self) -> Janitor:

@@ -13,7 +13,9 @@ from msgspec import Struct
 from tenure.definition.failure import Failure
 from tenure.definition.progress import Progress
 from tenure.errors import Cancelled
+from tenure.events import Run
 from tenure.guards.store import Change
+from tenure.metrics.tally import Tally
 from tenure.wire.signing import Ring
 
 Terminal = Literal["done", "cancelled", "expired"]
@@ -64,6 +66,7 @@ class Lease(Struct, frozen=True, kw_only=True, gc=False):
 class Ack(Struct, frozen=True, kw_only=True):
     """The job is over; what is kept is a history row without the body.
 
+    `run` is what its last attempt took, if it ran.
     `follow` are messages that whoever settles has put before: backends need not look at them.
     `change`, here and below, is applied in the same step where the backend is a Store, if the lease is still held.
     """
@@ -75,6 +78,7 @@ class Ack(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     follow: tuple[Message, ...] = ()
     change: Change | None = None
+    run: Run | None = None
 
 
 class Nack(Struct, frozen=True, kw_only=True):
@@ -89,6 +93,7 @@ class Nack(Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
     reason: str | None = None
     change: Change | None = None
+    run: Run | None = None
 
 
 class Abandon(Struct, frozen=True, kw_only=True):
@@ -100,6 +105,7 @@ class Abandon(Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
     follow: tuple[Message, ...] = ()
     change: Change | None = None
+    run: Run | None = None
 
 
 class Park(Struct, frozen=True, kw_only=True):
@@ -156,7 +162,10 @@ class Backend(Protocol):
 
 
 class JobRecord(Struct, frozen=True, kw_only=True):
-    """Everything a backend knows about one job; times are UTC microseconds."""
+    """Everything a backend knows about one job; times are UTC microseconds.
+
+    `run` is what the last attempt of an ended job took; those that failed are in `failures`.
+    """
 
     id: str
     queue: str
@@ -180,6 +189,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     progress: Progress | None = None
     cancel_asked: bool = False
     waits_for: str | None = None
+    run: Run | None = None
 
 
 @runtime_checkable
@@ -198,8 +208,11 @@ class Transactional(Protocol):
 class Counted(Protocol):
     """How many jobs are where; a backend that forgets what has ended counts none of it."""
 
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Queue → state → how many; every state is named."""
+    def counts(self, *, ended: bool = True) -> dict[str, dict[str, int]]:
+        """Queue → state → how many; every state is named.
+
+        Jobs that ended well may be so many that counting them takes long: without `ended` they count as none.
+        """
         ...
 
 
@@ -311,6 +324,27 @@ class Maintained(Protocol):
 
     def trim(self, state: str, before: int, limit: int) -> int:
         """Delete up to `limit` ended jobs of this state that finished before this time; returns how many."""
+        ...
+
+
+@runtime_checkable
+class Statistical(Protocol):
+    """Backends that keep what workers count, so that statistics cost the same however long the history is."""
+
+    def note_tallies(self, tallies: Sequence[Tally]) -> None:
+        """Keep these, in the place of what the same worker noted of the same slot, queue and handler."""
+        ...
+
+    def tallies(self, since: int, until: int) -> list[Tally]:
+        """Those whose slot began at or after `since` and before `until`, the oldest first."""
+        ...
+
+    def fold_tallies(self, before: int, limit: int) -> int:
+        """Add up what up to `limit` workers' tallies say of slots before this time; returns how many there were."""
+        ...
+
+    def drop_tallies(self, before: int, limit: int) -> int:
+        """Delete up to `limit` tallies of slots before this time; returns how many."""
         ...
 
 

@@ -31,6 +31,7 @@ from tenure.backends.contract import (
     WorkerRecord,
 )
 from tenure.backends.memory_ledger import MemoryLedger
+from tenure.backends.memory_statistics import MemoryStatistics
 from tenure.backends.opening import options
 from tenure.clock import MICROSECOND, Clock, SystemClock
 from tenure.definition.failure import Failure
@@ -80,6 +81,9 @@ class MemoryBackend:
         self._sequence = 0
         self._parked: dict[str, list[tuple[tuple[int, int], str]]] = defaultdict(list)
         self._uniques: dict[str, str] = {}
+        statistics = MemoryStatistics()
+        self.note_tallies, self.tallies = statistics.note_tallies, statistics.tallies
+        self.fold_tallies, self.drop_tallies = statistics.fold_tallies, statistics.drop_tallies
         self._store = store = MemoryStore(self._clock, self._changed, self._wake)
         self.change, self.look, self.sweep, self.rouse = store.change, store.look, store.sweep, store.rouse
         self.ledger = MemoryLedger(self._clock, self._changed, self.put)
@@ -161,10 +165,12 @@ class MemoryBackend:
     def close(self) -> None:
         """Nothing to release: the jobs live as long as this object."""
 
-    def counts(self) -> dict[str, dict[str, int]]:
+    def counts(self, *, ended: bool = True) -> dict[str, dict[str, int]]:
         with self._changed:
             found: dict[str, dict[str, int]] = {}
             for entry in self._entries.values():
+                if not ended and entry.state in ("done", "cancelled", "expired"):
+                    continue
                 states = found.setdefault(entry.message.queue, dict.fromkeys(STATES, 0))
                 states[entry.state] += 1
             return found
@@ -462,6 +468,7 @@ def _record(entry: _Entry, owner: str, cancel_asked: bool = False) -> JobRecord:
         reason=entry.reason,
         output=ended.output if isinstance(ended, Ack) else None,
         failures=tuple(entry.failures),
+        run=ended.run if isinstance(ended, Ack) else None,
         body=entry.message.body if entry.state not in ("done", "cancelled", "expired") else None,
         progress=entry.progress,
         cancel_asked=cancel_asked,

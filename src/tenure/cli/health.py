@@ -1,36 +1,52 @@
-"""`tenure health`: how many jobs are where, and what the server says about itself."""
+"""`tenure health`: how many jobs are where, how the last hours went, and what the server says about itself."""
 
 from typing import Any
 
 import click
 
 from tenure.app import Tenure
-from tenure.backends.contract import STATES, Candid, Counted, Migratable
+from tenure.backends.contract import STATES, Candid, Counted, Migratable, Statistical
 from tenure.backends.opening import without_secrets
 from tenure.cli import printing
 from tenure.cli.loading import any_app
+from tenure.metrics.summary import By, Summary
+
+_SHOWN = ("ready", "delayed", "parked", "leased", "dead")
+_COLUMNS = ("done", "failed", "retried", "dead", "per minute", "wait p50", "wait p95", "run p50", "run p95", "run p99")
 
 
 @click.command()
+@click.option("--last", metavar="TIME", default="24h", show_default=True, help="How far back statistics go.")
+@click.option("--all", "everything", is_flag=True, help="Count ended jobs too; takes as long as there are many.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def health(as_json: bool) -> None:
-    """Count jobs per queue and state, and tell what the server promises."""
+def health(last: str, everything: bool, as_json: bool) -> None:
+    """Count jobs per queue and state, and tell how the last day went and what the server promises."""
     with any_app() as app:
-        found = _examine(app)
+        found = _examine(app, last, everything)
     if as_json:
         printing.as_json(found)
     else:
         _show(found)
 
 
-def _examine(app: Tenure) -> dict[str, Any]:
+def _examine(app: Tenure, last: str, everything: bool) -> dict[str, Any]:
     backend = app.backend
     schema = None
     if isinstance(backend, Migratable):
         schema = dict(zip(("stored", "needed"), backend.schema_version(), strict=True))
-    counts = backend.counts() if isinstance(backend, Counted) else None
-    facts = backend.facts() if isinstance(backend, Candid) else []
-    return {"backend": without_secrets(app.settings.url), "schema": schema, "facts": facts, "queues": counts}
+    counts = backend.counts(ended=everything) if isinstance(backend, Counted) else None
+    if counts is not None and not everything:
+        counts = {queue: {state: states[state] for state in _SHOWN} for queue, states in counts.items()}
+    keeps = isinstance(backend, Statistical)
+    by: tuple[By, By] = ("queue", "handler")
+    return {
+        "backend": without_secrets(app.settings.url),
+        "schema": schema,
+        "facts": backend.facts() if isinstance(backend, Candid) else [],
+        "queues": counts,
+        "last": last,
+        **{f"by_{each}": app.statistics(last, each) if keeps else None for each in by},
+    }
 
 
 def _show(found: dict[str, Any]) -> None:
@@ -42,7 +58,21 @@ def _show(found: dict[str, Any]) -> None:
     if counts is None:
         click.echo("this backend keeps no counts")
     elif not counts:
-        click.echo("no jobs yet")
+        click.echo("no jobs wait, run or lie dead")
     else:
-        rows = [[queue, *(counts[queue][state] for state in STATES)] for queue in sorted(counts)]
-        printing.table(["queue", *STATES], rows)
+        states = [state for state in STATES if state in next(iter(counts.values()))]
+        printing.table(["queue", *states], [[queue, *map(counts[queue].get, states)] for queue in sorted(counts)])
+    for by in ("queue", "handler"):
+        _show_last(found["last"], by, found[f"by_{by}"])
+
+
+def _show_last(last: str, by: str, summaries: list[Summary] | None) -> None:
+    if summaries:
+        click.echo(f"\nlast {last}:" if by == "queue" else "")
+        printing.table([by, *_COLUMNS], [_row(summary) for summary in summaries])
+
+
+def _row(summary: Summary) -> list[Any]:
+    lengths = (summary.wait.p50, summary.wait.p95, summary.run.p50, summary.run.p95, summary.run.p99)
+    counts = (summary.done, summary.failed, summary.retried, summary.dead)
+    return [summary.name, *counts, f"{summary.rate * 60:.3g}", *map(printing.seconds, lengths)]

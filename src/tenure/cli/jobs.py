@@ -57,15 +57,32 @@ def display(found: Mapping[str, Any], as_json: bool) -> None:
         "progress": progress and str(Progress(**progress)),
         "cancel_asked": found["cancel_asked"] or None,
         "failures": None,
+        "run": _took(found["run"]) or None,
     }
     printing.facts({**found, **told})
     for failure in failures:
         place = f" ({failure['place']})" if failure["place"] else ""
         story = f"{failure['type']}: {failure['message']}{place}"
         whose = f" on {printing.text(failure['worker'])}" if failure["worker"] else ""
-        click.echo(f"attempt {failure['attempt']} at {printing.text(failure['at'])}{whose}: {printing.text(story)}")
+        took = f" ({_took(failure['run'])})" if failure["run"] else ""
+        when = f"attempt {failure['attempt']} at {printing.text(failure['at'])}{whose}{took}"
+        click.echo(f"{when}: {printing.text(story)}")
     if failures and failures[-1]["trace"]:
         click.echo(printing.text(failures[-1]["trace"]), nl=False)
+
+
+def _took(run: Mapping[str, Any] | None) -> str:
+    """As `waited 0.2 s, ran 1.5 s, cpu 0.7 s, peak 31 MB`, as far as it is known."""
+    if run is None:
+        return ""
+    parts = [
+        ("waited", run["wait"], printing.seconds),
+        ("ran", run["seconds"], printing.seconds),
+        ("cpu", run["cpu"], printing.seconds),
+        ("peak", run["memory"], printing.megabytes),
+        ("on", run["worker"], printing.text),
+    ]
+    return ", ".join(f"{word} {show(value)}" for word, value, show in parts if value is not None)
 
 
 def _refusal(app: Tenure, id: str, fate: Fate) -> str:

@@ -88,6 +88,19 @@ def text(value: Any) -> str:
     return printable(msgspec.json.encode(redactor().mask(value)).decode())
 
 
+def seconds(value: float | None) -> str:
+    """A length of time with about three digits, as `1.23 s` or `850 ms`."""
+    if value is None:
+        return "-"
+    if value < 1:
+        return f"{value * 1000:.3g} ms"
+    return f"{value:.3g} s" if value < 1000 else f"{value:.0f} s"
+
+
+def megabytes(value: int) -> str:
+    return f"{value / 1e6:.0f} MB"
+
+
 def moment(microseconds: int | None) -> datetime | None:
     """A stored time: UTC in JSON, local time for people."""
     return None if microseconds is None else to_datetime(microseconds)

@@ -14,6 +14,7 @@ from tenure.cli.failures import CommandError
 from tenure.cli.printing import moment
 from tenure.definition.failure import Failure
 from tenure.errors import JobNotFound, MessageRejected
+from tenure.events import Run
 from tenure.wire.envelope import Wire
 
 _SEALED = (
@@ -84,11 +85,18 @@ def everything(record: JobRecord, wire: Wire) -> dict[str, Any]:
         "finished_at": moment(record.finished_at),
         "seconds": record.seconds,
         "output": record.output,
+        "run": _run(record.run),
         "owner": record.owner,
         "lease_until": moment(record.lease_until),
         **_sealed(record, wire),
-        "failures": [{**structs.asdict(each), "at": moment(each.at)} for each in record.failures],
+        "failures": [
+            {**structs.asdict(each), "at": moment(each.at), "run": _run(each.run)} for each in record.failures
+        ],
     }
+
+
+def _run(run: Run | None) -> dict[str, Any] | None:
+    return None if run is None else {**structs.asdict(run), "started": moment(run.started)}
 
 
 def _progress(record: JobRecord) -> dict[str, float | None] | None:

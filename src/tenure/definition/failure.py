@@ -4,6 +4,7 @@ import traceback
 
 from msgspec import Struct
 
+from tenure.events import Run
 from tenure.redaction import usual
 
 MAX_MESSAGE = 2_000
@@ -20,6 +21,7 @@ class Failure(Struct, frozen=True):
     place: str | None = None
     trace: str | None = None
     worker: str | None = None
+    run: Run | None = None
 
 
 def from_exception(error: BaseException, at: int, attempt: int) -> Failure:

@@ -34,7 +34,8 @@ from tenure.errors import (
 from tenure.execution.capture import Capture
 from tenure.execution.deadline import AlarmDeadline, Deadline
 from tenure.execution.hooks import Hook, after_run, at_least, hook_of, last_words
-from tenure.execution.outcome import Kind, Outcome, normalise
+from tenure.execution.outcome import Kind, Outcome, is_json, normalise
+from tenure.execution.usage import Meter
 from tenure.wire.envelope import Envelope
 
 logger = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class Performer:
         self._clock = clock
         self._capture = capture or Capture()
         self._shared = capture is not None
+        self._meter = Meter()
         self._loop: asyncio.Runner | None = None
         self._stack = ExitStack()
         self._pid = os.getpid()
@@ -88,6 +90,12 @@ class Performer:
 
     def perform(self, attempt: Attempt, link: Link | None = None) -> Outcome:
         """Without a link, nobody can follow or cancel it."""
+        self._meter.start()
+        outcome = self._perform(attempt, link)
+        self._meter.stop(outcome)
+        return outcome
+
+    def _perform(self, attempt: Attempt, link: Link | None) -> Outcome:
         started, begun = self._clock.now(), time.perf_counter()
         try:
             value = attempt.handler.unpack(attempt.envelope.payload, attempt.envelope.payload_version)
@@ -163,6 +171,7 @@ class Performer:
             started=started,
             seconds=time.perf_counter() - begun,
             output=normalise(result, self._capture.take()),
+            is_json=is_json(result),
         )
 
     def _await(self, coroutine: Any, limit: float | None, link: Link) -> Any:

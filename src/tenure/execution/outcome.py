@@ -24,12 +24,13 @@ Kind = Literal[
 MAX_OUTPUT = 64 * 1024
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`unfit`: the payload did not fit the handler, which was not called; with a `reason`, the handler refused it.
     `interrupted`: the worker stopped it; `neighbour`: another job of its process had to be killed.
     `crashed`: its process died while it ran alone; `suspect`: while several ran; `lost`: its lease had passed on.
 
     `delay` is what the handler asked for, if it did; `started` is UTC microseconds.
+    `cpu` is in seconds, `memory` the peak of the process in bytes; `is_json` says that `output` is the result as JSON.
     """
 
     kind: Kind
@@ -39,10 +40,18 @@ class Outcome(Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
     delay: float | None = None
     reason: str | None = None
+    cpu: float | None = None
+    memory: int | None = None
+    is_json: bool = False
 
     @property
     def ok(self) -> bool:
         return self.kind == "succeeded"
+
+
+def is_json(value: Any) -> bool:
+    """Whether `normalise` writes this result as JSON."""
+    return value is not None and not isinstance(value, str)
 
 
 def normalise(value: Any, printed: str) -> str | None:

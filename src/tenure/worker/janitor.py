@@ -8,11 +8,12 @@ import random
 import threading
 import time
 
-from tenure.backends.contract import Backend, Maintained
+from tenure.backends.contract import Backend, Maintained, Statistical
 from tenure.backends.ledger import Ledger, Note, TickRecord
 from tenure.clock import MICROSECOND, Clock, to_datetime
 from tenure.errors import BackendError
 from tenure.guards.store import Store
+from tenure.metrics.tally import SLOT
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +25,7 @@ _ALONE = 60.0
 _BETWEEN_CHUNKS = 0.1
 _CHUNK = 500
 _SPREAD = 2.0
+STATISTICS = "statistics"
 
 
 class Janitor:
@@ -37,10 +39,11 @@ class Janitor:
         store: Store | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        """`retention` is seconds per state; 0 keeps for ever. Without a ledger each janitor cleans by itself."""
+        """`retention` is seconds per state, and of statistics; 0 keeps for ever. Without a ledger, each for itself."""
         self._backend = backend
         self._clock = clock
         self._retention = {state: seconds for state, seconds in retention.items() if seconds}
+        self._statistics = round(self._retention.pop(STATISTICS, 0) * MICROSECOND)
         self._store = store
         self._ledger = ledger
         self._stopping = threading.Event()
@@ -93,6 +96,9 @@ class Janitor:
             ]
         if self._ledger is not None:
             deleted.append(self._ledger.forget(now - round(TICK_SECONDS * MICROSECOND), TICKS_KEPT, _CHUNK))
+        if isinstance(self._backend, Statistical):
+            deleted.append(self._backend.fold_tallies(now - 2 * SLOT, _CHUNK))
+            deleted.append(self._backend.drop_tallies(now - self._statistics, _CHUNK) if self._statistics else 0)
         return deleted
 
     def _give_up_others(self, ledger: Ledger, tick: int) -> None:

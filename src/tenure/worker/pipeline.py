@@ -23,7 +23,7 @@ from tenure.execution.outcome import Outcome
 from tenure.guards.memory import MemoryStore
 from tenure.wire.envelope import Envelope, Follower, Wire
 from tenure.worker.following import Following
-from tenure.worker.verdict import decide, refuse
+from tenure.worker.verdict import decide, refuse, run_of
 from tenure.worker.warden import Warden
 
 _LOOK_AGAIN = 5.0
@@ -52,6 +52,7 @@ class Pipeline:
         self.clock = clock
         self._defaults = defaults
         self._following = Following(wire, clock, defaults.on_dead)
+        self.worker: str | None = None  # whose attempts these are; known once there is one
         self.warden = warden or Warden(MemoryStore(clock))
 
     def admit(self, leases: Sequence[Lease]) -> tuple[list[Attempt], list[Verdict]]:
@@ -69,7 +70,8 @@ class Pipeline:
         return attempts, verdicts + refused
 
     def conclude(self, attempt: Attempt, outcome: Outcome) -> Verdict:
-        return self._following.attach(decide(attempt, outcome, self._defaults.retry), attempt.envelope)
+        run = run_of(attempt, outcome, self.worker)
+        return self._following.attach(decide(attempt, outcome, self._defaults.retry, run), attempt.envelope)
 
     def _admit(self, lease: Lease, now: int) -> Attempt | Verdict:
         envelope: Envelope | None = None

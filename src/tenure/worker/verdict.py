@@ -2,14 +2,15 @@
 
 import logging
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from tenure.backends.contract import Abandon, Ack, Lease, Nack, Park, Verdict
+from tenure.clock import MICROSECOND
 from tenure.definition.duration import to_seconds
 from tenure.definition.failure import Failure
 from tenure.definition.job import DEFAULT_MAX_CRASHES
 from tenure.definition.retry import Backoff, RetryPolicy
-from tenure.events import Settlement, Status
+from tenure.events import Run, Settlement, Status
 from tenure.execution.attempt import Attempt
 from tenure.execution.outcome import Outcome
 from tenure.wire.envelope import Envelope
@@ -25,12 +26,34 @@ UNSTARTED = "unstarted"
 SKIPPED = "skipped-idempotent"
 
 
-def decide(attempt: Attempt, outcome: Outcome, default: RetryPolicy) -> Verdict:
-    """Done, again, or dead: the one place that says so."""
+def decide(attempt: Attempt, outcome: Outcome, default: RetryPolicy, run: Run | None = None) -> Verdict:
+    """Done, again, or dead: the one place that says so; what the attempt took goes along with it."""
+    if outcome.kind == "succeeded":
+        return Ack(lease=attempt.ticket, seconds=outcome.seconds, output=outcome.output, run=run)
+    if run and outcome.failure:
+        outcome = structs.replace(outcome, failure=structs.replace(outcome.failure, run=run))
+    return structs.replace(_without_success(attempt, outcome, default), run=run)
+
+
+def run_of(attempt: Attempt, outcome: Outcome, worker: str | None) -> Run:
+    """What is kept of an attempt; a job that comes back has waited for more than a worker."""
+    lease: Lease = attempt.ticket
+    wait = max(0, outcome.started - lease.due) / MICROSECOND if lease.fence == 1 else None
+    return Run(
+        attempt.envelope.job,
+        outcome.started,
+        outcome.seconds,
+        wait,
+        outcome.cpu,
+        outcome.memory,
+        worker,
+        outcome.is_json,
+    )
+
+
+def _without_success(attempt: Attempt, outcome: Outcome, default: RetryPolicy) -> Ack | Nack | Abandon:
     lease: Lease = attempt.ticket
     match outcome.kind:
-        case "succeeded":
-            return Ack(lease=lease, seconds=outcome.seconds, output=outcome.output)
         case "cancelled":
             return Ack(lease=lease, state="cancelled", seconds=outcome.seconds, reason=outcome.reason)
         case "postponed":
@@ -52,7 +75,7 @@ def decide(attempt: Attempt, outcome: Outcome, default: RetryPolicy) -> Verdict:
     return Nack(lease=lease, delay=delay, charge="attempt", failure=outcome.failure, reason=outcome.kind)
 
 
-def _crashed(attempt: Attempt, lease: Lease, outcome: Outcome, default: RetryPolicy) -> Verdict:
+def _crashed(attempt: Attempt, lease: Lease, outcome: Outcome, default: RetryPolicy) -> Nack | Abandon:
     """The first crash is tried again at once, later ones with backoff, until the budget is spent."""
     if lease.crashes >= _crash_budget(attempt.envelope):
         return Abandon(lease=lease, reason="crash_loop", charge="crash", failure=outcome.failure)
@@ -109,4 +132,5 @@ def settlement(verdict: Verdict) -> Settlement:
     """What listeners are told about a verdict."""
     lease = verdict.lease
     failed = isinstance(verdict, (Nack, Abandon)) and verdict.charge in ("attempt", "crash")
-    return Settlement(lease.id, lease.queue, status_of(verdict), lease.attempts + 1, verdict.reason, failed)
+    run = None if isinstance(verdict, Park) else verdict.run
+    return Settlement(lease.id, lease.queue, status_of(verdict), lease.attempts + 1, verdict.reason, failed, run)

@@ -50,6 +50,7 @@ class Worker:
 
         `companions` are roles that live as long as the worker and that nothing waits for.
         """
+        pipeline.worker = name
         self._terms = terms
         self._listeners = listeners
         self.name = name

@@ -9,6 +9,7 @@ from tenure import Backoff, Job, Outcome
 from tenure.backends.contract import Abandon, Ack, Nack
 from tenure.definition.handler import from_function
 from tenure.definition.registry import Registry
+from tenure.events import Run
 from tenure.testing import FakeClock
 from tenure.wire.envelope import Wire
 from tenure.wire.signing import Key, Ring
@@ -148,4 +149,5 @@ def test_an_outcome_is_concluded_with_the_policy_of_the_app(pipeline, lease_of):
 
     verdict = pipeline.conclude(attempt, Outcome(kind="failed", started=0, seconds=0.1))
 
-    assert verdict == Nack(lease=attempt.ticket, delay=1.0, charge="attempt", reason="failed")
+    run = Run("ping", 0, 0.1, 0.0)
+    assert verdict == Nack(lease=attempt.ticket, delay=1.0, charge="attempt", reason="failed", run=run)

@@ -15,7 +15,7 @@ class Server:
         self._tubes = tubes
         self._ttr = ttr
 
-    def counts(self) -> dict[str, dict[str, int]]:
+    def counts(self, *, ended: bool = True) -> dict[str, dict[str, int]]:  # noqa: ARG002 - it keeps none of them
         with self._pool.site() as site:
             (listed,) = site.connection.exchange([protocol.LIST_TUBES])
             tubes = self._tubes.ours(listed.data)

@@ -17,6 +17,7 @@ from tenure.backends.redis.records import RedisRecords
 from tenure.backends.redis.roster import RedisRoster
 from tenure.backends.redis.scripts import Scripts
 from tenure.backends.redis.settling import Settling
+from tenure.backends.redis.statistics import RedisStatistics
 from tenure.backends.redis.steering import RedisSteering
 
 
@@ -41,6 +42,9 @@ class RedisBackend:
         self.cancel, self.asked_to_stop = steering.cancel, steering.asked_to_stop
         self.note_progress = steering.note_progress
         self.greet, self.part, self.workers = roster.greet, roster.part, roster.workers
+        statistics = RedisStatistics(scripts, names)
+        self.note_tallies, self.tallies = statistics.note_tallies, statistics.tallies
+        self.fold_tallies, self.drop_tallies = statistics.fold_tallies, statistics.drop_tallies
         if guarding is not None:  # on a cluster what spans queues would lie on different servers
             self.holders = records.holders
             self.change, self.look, self.sweep = guarding.change, guarding.look, guarding.sweep

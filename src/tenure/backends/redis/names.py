@@ -30,6 +30,10 @@ class Names:
         return f"{self.prefix}:{{{self.prefix}}}:uniques"
 
     @property
+    def tallies(self) -> str:
+        return f"{self.prefix}:tallies:{{{self.prefix}}}"
+
+    @property
     def workers(self) -> str:
         return f"{self.prefix}:workers:{{{self.prefix}}}"
 

@@ -9,6 +9,7 @@ from tenure.backends.contract import Abandon, Ack, Burial, JobRecord, Lease, Mes
 from tenure.clock import MICROSECOND
 from tenure.definition.failure import Failure
 from tenure.definition.progress import Progress
+from tenure.events import Run
 
 RANK = 1 << 48  # between one priority and the next: so many jobs may be put before places overlap
 _TOP = 9
@@ -29,6 +30,7 @@ class Outcome(Struct, array_like=True):
     seconds: float | None
     reason: str | None
     output: str | None
+    run: Run | None = None
 
 
 _outcome = msgspec.json.Decoder(Outcome).decode
@@ -114,7 +116,7 @@ def ended(verdict: Ack) -> bytes:
     lease = verdict.lease
     outcome = (
         *(lease.attempts, lease.crashes, lease.fence, lease.owner),
-        *(verdict.seconds, verdict.reason, verdict.output),
+        *(verdict.seconds, verdict.reason, verdict.output, verdict.run),
     )
     head: bytes = lease.token[1]
     return b"%b\n%b" % (head, _encode(outcome))
@@ -188,6 +190,7 @@ def read_ended(id: str, queue: str, record: bytes, failures: tuple[Failure, ...]
         seconds=end.seconds,
         reason=end.reason,
         output=end.output,
+        run=end.run,
         failures=failures,
     )
 

@@ -26,8 +26,10 @@ class RedisRecords:
         self._scripts = scripts
         self._names = names
 
-    def counts(self) -> dict[str, dict[str, int]]:
+    def counts(self, *, ended: bool = True) -> dict[str, dict[str, int]]:
         found = {queue: dict(zip(STATES, counts, strict=True)) for queue, counts in self._everywhere("counts")}
+        if not ended:
+            found = {queue: {**counts, "done": 0, "cancelled": 0, "expired": 0} for queue, counts in found.items()}
         return {queue: counts for queue, counts in found.items() if any(counts.values())}
 
     def find(self, id: str) -> JobRecord | None:

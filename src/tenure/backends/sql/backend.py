@@ -17,6 +17,7 @@ from tenure.backends.sql.guarding import SqlGuarding
 from tenure.backends.sql.joining import joined
 from tenure.backends.sql.ledger import SqlLedger
 from tenure.backends.sql.records import SqlRecords
+from tenure.backends.sql.statistics import SqlStatistics
 from tenure.backends.sql.steering import SqlSteering
 from tenure.errors import BackendUnavailable
 
@@ -42,6 +43,9 @@ class SqlBackend:
         self.bury = records.bury
         self.greet, self.part, self.workers = records.greet, records.part, records.workers
         self.trim = records.trim
+        statistics = SqlStatistics(dialect)
+        self.note_tallies, self.tallies = statistics.note_tallies, statistics.tallies
+        self.fold_tallies, self.drop_tallies = statistics.fold_tallies, statistics.drop_tallies
         self._guarding = guarding = SqlGuarding(dialect)
         self.change, self.look, self.sweep = guarding.change, guarding.look, guarding.sweep
         self.rouse, self.holders = guarding.rouse, guarding.holders

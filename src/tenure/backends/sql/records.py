@@ -11,6 +11,7 @@ from tenure.backends.sql.dialect import Dialect, Rows
 from tenure.clock import MICROSECOND
 from tenure.definition.failure import Failure
 from tenure.definition.progress import Progress
+from tenure.events import Run
 
 
 class SqlRecords:
@@ -19,9 +20,9 @@ class SqlRecords:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
 
-    def counts(self) -> dict[str, dict[str, int]]:
+    def counts(self, *, ended: bool = True) -> dict[str, dict[str, int]]:
         found: dict[str, dict[str, int]] = {}
-        for queue, state, count in self._dialect.read(sql.COUNTS, {}):
+        for queue, state, count in self._dialect.read(sql.COUNTS if ended else sql.COUNTS_LIVE, {}):
             found.setdefault(queue, dict.fromkeys(STATES, 0))[state] += count
         return found
 
@@ -191,11 +192,13 @@ def _live(row: tuple[Any, ...], failures: tuple[Failure, ...]) -> JobRecord:
     )
 
 
+_run = msgspec.json.Decoder(Run).decode
 _ENDED = (
     *("id", "queue", "priority", "handler", "name", "state", "attempts", "crashes", "fence"),
-    *("enqueued_at", "due_at", "finished_at", "owner", "seconds", "reason", "output", "body"),
+    *("enqueued_at", "due_at", "finished_at", "owner", "seconds", "reason", "output", "body", "run"),
 )
 
 
 def _ended(row: tuple[Any, ...], failures: tuple[Failure, ...]) -> JobRecord:
-    return JobRecord(**dict(zip(_ENDED, row, strict=True)), failures=failures)
+    run = None if row[-1] is None else _run(row[-1])
+    return JobRecord(**dict(zip(_ENDED, (*row[:-1], run), strict=True)), failures=failures)

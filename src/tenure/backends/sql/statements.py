@@ -4,14 +4,14 @@
 `ON CONFLICT DO NOTHING`, at the end, leaves out rows that are there already.
 """
 
-COUNTS = """
+COUNTS_LIVE = """
 SELECT queue, 'ready', count(*) FROM tenure_ready GROUP BY queue
 UNION ALL SELECT queue, 'delayed', count(*) FROM tenure_delayed GROUP BY queue
 UNION ALL SELECT queue, 'parked', count(*) FROM tenure_parked GROUP BY queue
 UNION ALL SELECT queue, 'leased', count(*) FROM tenure_lease GROUP BY queue
 UNION ALL SELECT queue, 'dead', count(*) FROM tenure_dead GROUP BY queue
-UNION ALL SELECT queue, state, count(*) FROM tenure_history GROUP BY state, queue
 """
+COUNTS = f"{COUNTS_LIVE} UNION ALL SELECT queue, state, count(*) FROM tenure_history GROUP BY state, queue"
 FIND_LIVE = """
 SELECT j.id, j.queue, -j.rank, j.handler, j.name, j.enqueued, j.due, j.body,
        r.key, r.attempts, r.crashes, r.fence,
@@ -27,11 +27,11 @@ WHERE j.id = :id
 """
 FIND_ENDED = """
 SELECT id, queue, -rank, handler, name, state, attempts, crashes, fence, enqueued, due, finished, owner, seconds,
-       reason, output, NULL FROM tenure_history WHERE id = :id
+       reason, output, NULL, run FROM tenure_history WHERE id = :id
 """
 _DEAD = """
 SELECT id, queue, -rank, handler, name, 'dead', attempts, crashes, fence, enqueued, due, died, nullif(owner, ''), NULL,
-       reason, NULL, body FROM tenure_dead
+       reason, NULL, body, NULL FROM tenure_dead
 """
 _AFTER = "died >= :died AND (died > :died OR id > :id) ORDER BY died, id LIMIT :limit"
 FIND_DEAD = f"{_DEAD} WHERE id = :id"

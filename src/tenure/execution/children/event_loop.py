@@ -31,7 +31,7 @@ from tenure.execution.children.marks import Marks
 from tenure.execution.children.pulse import LoopWatch, Pulse
 from tenure.execution.deadline import ThreadDeadline, Watchdog
 from tenure.execution.hooks import Hook, after_run, at_least, hook_of, last_words
-from tenure.execution.outcome import Outcome, normalise
+from tenure.execution.outcome import Outcome, is_json, normalise
 
 
 def run_on_loop(pipes: Pipes, marks: Marks, resolve: Resolve, clock: Clock) -> None:
@@ -160,7 +160,8 @@ class LoopPerformer:
             outcome = failed(error, started, begun, attempt, self._clock.now(), cancelled=link.cancelled)
         else:
             only_in(self._pid)
-            outcome = outcome_of("succeeded", started, begun, output=normalise(result, self._capture.take()))
+            output = normalise(result, self._capture.take())
+            outcome = outcome_of("succeeded", started, begun, output=output, is_json=is_json(result))
         if instance:
             with after_run(subject):
                 await within(_awaited(hook_of(instance[0], "after_run"), subject, outcome), last_words(subject))

@@ -18,11 +18,13 @@ pytest.register_assert_rewrite(
     f"{__name__}.sharing",
     f"{__name__}.steering",
     f"{__name__}.parking",
+    f"{__name__}.history",
     f"{__name__}.store",
     f"{__name__}.ledger",
 )
 
 from tenure.testing.conformance.dead_letters import DeadLettering  # noqa: E402
+from tenure.testing.conformance.history import History  # noqa: E402
 from tenure.testing.conformance.keeping import Keeping  # noqa: E402
 from tenure.testing.conformance.leasing import Leasing  # noqa: E402
 from tenure.testing.conformance.ledger import LedgerConformance  # noqa: E402
@@ -38,11 +40,13 @@ from tenure.testing.conformance.store import StoreConformance  # noqa: E402
 __all__ = ["AdvancingClock", "BackendConformance", "LedgerConformance", "StoreConformance"]
 
 
-class BackendConformance(Putting, Leasing, Settling, Keeping, DeadLettering, Recording, Sharing, Steering, Parked):
+class BackendConformance(
+    Putting, Leasing, Settling, Keeping, DeadLettering, Recording, History, Sharing, Steering, Parked
+):
     """Each test is one promise; a test that needs a capability the backend lacks is skipped by that name.
 
     Capabilities are the optional protocols (`Inspectable`, `DeadLetters`, `Maintained`, `Steerable`, `Scannable`,
-    `Parking`, `Exclusive`, `Burying`) and `Shared`: other processes can open the backend at the fixture `url`.
+    `Parking`, `Exclusive`, `Burying`, `Statistical`) and `Shared`: others can open the backend at the fixture `url`.
     What brokers `lacks` of what all others can do is `UniqueIds`, `LingeringLeases` and `Places`.
     """
 

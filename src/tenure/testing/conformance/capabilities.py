@@ -7,7 +7,10 @@ import pytest
 
 Test = TypeVar("Test", bound=Callable[..., None])
 
-PROTOCOLS = ("Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable", "Parking", "Exclusive", "Burying")
+PROTOCOLS = (
+    *("Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable"),
+    *("Parking", "Exclusive", "Burying", "Statistical"),
+)
 SHARED = "Shared"  # other processes can open it by its URL, and what they put and lease outlives them
 UNIQUE_IDS = "UniqueIds"  # an id that is known is stored once
 LINGERING = "LingeringLeases"  # a lease outlives the process that held it, until it expires

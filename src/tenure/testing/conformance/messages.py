@@ -19,6 +19,7 @@ from tenure.backends.contract import (
     Nack,
     Parking,
     Scannable,
+    Statistical,
     Steerable,
 )
 from tenure.definition.failure import Failure
@@ -35,6 +36,10 @@ class FullBackend(Backend, Inspectable, DeadLetters, Burying, Maintained, Steera
 
 class GuardedBackend(FullBackend, Store, Parking, Exclusive, Protocol):
     """A backend that is a store of guards too."""
+
+
+class StatisticalBackend(FullBackend, Statistical, Protocol):
+    """A backend that keeps what workers count."""
 
 
 class AdvancingClock(Protocol):
@@ -93,8 +98,9 @@ def drain_all(backend: Backend, clock: AdvancingClock, count: int) -> list[int]:
     return sorted(seen)
 
 
-def failure(number: int) -> Failure:
-    return Failure(type="ValueError", message=f"no {number}", at=number, attempt=number, place="mail.py:7", trace="…")
+def failure(number: int, **fields: Any) -> Failure:
+    usual = Failure(type="ValueError", message=f"no {number}", at=number, attempt=number, place="mail.py:7", trace="…")
+    return msgspec.structs.replace(usual, **fields)
 
 
 def fail_times(backend: Backend, times: int) -> None:

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
+
 from tenure.backends.contract import Abandon, Ack, Fact, Lease, Message, Nack
 from tenure.backends.sql import statements as neutral
 from tenure.backends.sql.dialect import (
@@ -101,7 +103,7 @@ class MysqlDialect:
 
     def archive(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
         def plan(session: Session, held: list[tuple[Held, Ack]]) -> list[str]:
-            rows = [(*row.ended(v.state), owner, v.seconds, v.reason, v.output) for row, v in held]
+            rows = [(*row.ended(v.state), owner, v.seconds, v.reason, v.output, _run(v)) for row, v in held]
             keys = numbers(row.key for row, _ in held)
             return [
                 session.rows(sql.ARCHIVE, sql.ARCHIVE_ROW, rows),
@@ -289,3 +291,7 @@ def _held(session: Session, owner: str, leases: Sequence[Lease]) -> list[Held]:
     keys = numbers(lease.token for lease in leases)
     rows = session.send(sql.BEGIN, session.fill(sql.HELD_KEYS, keys=keys, owner=session.quote(owner)))[1]
     return [Held(*row) for row in rows]
+
+
+def _run(verdict: Ack) -> str | None:
+    return msgspec.json.encode(verdict.run).decode() if verdict.run else None

@@ -62,9 +62,9 @@ ORDER BY l.expires LIMIT {{limit}} FOR UPDATE SKIP LOCKED
 """
 ARCHIVE = """
 REPLACE INTO tenure_history (id, queue, `rank`, handler, name, state, attempts, crashes, fence, enqueued, due, finished,
-                             owner, seconds, reason, output) VALUES {rows}
+                             owner, seconds, reason, output, run) VALUES {rows}
 """
-ARCHIVE_ROW = "(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, {now}, %s, %s, %s, %s)"
+ARCHIVE_ROW = "(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, {now}, %s, %s, %s, %s, %s)"
 BURY = """
 REPLACE INTO tenure_dead (id, queue, `rank`, handler, name, attempts, crashes, fence, enqueued, due, died, owner,
                           reason, body)

@@ -35,6 +35,11 @@ def charges(verdicts: Sequence[Nack | Abandon]) -> dict[str, str]:
     }
 
 
+def run_array(verdicts: Sequence[Ack]) -> str:
+    """What the last attempts took, of those that ran."""
+    return text_array([msgspec.json.encode(v.run).decode() if v.run else None for v in verdicts])
+
+
 def key_of(verdict: Ack | Nack | Abandon) -> int:
     key: int = verdict.lease.token
     return key

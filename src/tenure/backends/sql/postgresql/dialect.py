@@ -19,7 +19,7 @@ from tenure.backends.sql.guarding import apply, changes_of
 from tenure.backends.sql.joining import first
 from tenure.backends.sql.postgresql import statements as sql
 from tenure.backends.sql.postgresql.arrays import number_array, text_array
-from tenure.backends.sql.postgresql.columns import charges, key_of, lease_of, put_parameters
+from tenure.backends.sql.postgresql.columns import charges, key_of, lease_of, put_parameters, run_array
 from tenure.backends.sql.postgresql.server import Connection, Server, quietly
 from tenure.backends.sql.postgresql.wakeup import Bell, Ears
 from tenure.clock import MICROSECOND, Clock, SystemClock
@@ -106,6 +106,7 @@ class PostgresDialect:
             seconds=number_array([v.seconds for v in verdicts]),
             reasons=text_array([v.reason for v in verdicts]),
             outputs=text_array([v.output for v in verdicts]),
+            runs=run_array(verdicts),
         )
 
     def give_back(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]:

@@ -90,7 +90,7 @@ INSERT INTO tenure_history (id, queue, rank, handler, name, state, attempts, cra
 _AGAIN = """
 ON CONFLICT (id) DO UPDATE SET state = excluded.state, attempts = excluded.attempts, crashes = excluded.crashes,
     fence = excluded.fence, finished = excluded.finished, owner = excluded.owner, seconds = excluded.seconds,
-    reason = excluded.reason, output = excluded.output
+    reason = excluded.reason, output = excluded.output, run = excluded.run
 """
 _FAILED = """\
 failed AS (
@@ -101,14 +101,14 @@ ARCHIVE = f"""
 WITH item AS MATERIALIZED (
     SELECT * FROM unnest(
         %(keys)s::bigint[], %(fences)s::int[], %(states)s::text[], %(seconds)s::float8[], %(reasons)s::text[],
-        %(outputs)s::text[]
-    ) AS i(item, turn, state, seconds, reason, output)
+        %(outputs)s::text[], %(runs)s::text[]
+    ) AS i(item, turn, state, seconds, reason, output, run)
 ), {_HELD}, gone AS (
     DELETE FROM tenure_job WHERE key = ANY(ARRAY(SELECT key FROM held)) RETURNING key, id, handler, name, enqueued, due
 )
-{_HISTORY}
+{_HISTORY.replace("output)", "output, run)")}
 SELECT j.id, h.queue, h.rank, j.handler, j.name, h.state, h.attempts, h.crashes, h.fence, j.enqueued, j.due, {NOW},
-       %(owner)s, h.seconds, h.reason, h.output
+       %(owner)s, h.seconds, h.reason, h.output, h.run
 FROM held AS h JOIN gone AS j ON j.key = h.key {_AGAIN} RETURNING id, fence
 """
 BURY = f"""

@@ -124,7 +124,7 @@ class SqliteDialect:
 
     def archive(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
         def plan(held: Sequence[Ack]) -> Plan:
-            items = [(v.lease.token, v.state, v.seconds, v.reason, v.output) for v in held]
+            items = [(v.lease.token, v.state, v.seconds, v.reason, v.output, v.run) for v in held]
             return [(sql.ARCHIVE, {"items": _text(items), "now": self.now()}), *_endings(held)]
 
         return self._settle(owner, verdicts, plan)

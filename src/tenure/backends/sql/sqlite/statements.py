@@ -57,7 +57,7 @@ WHERE l.owner = :owner
 ARCHIVE = """
 INSERT OR REPLACE INTO tenure_history
 SELECT j.id, l.queue, l.rank, j.handler, j.name, e.value ->> 1, l.attempts, l.crashes, l.fence,
-       j.enqueued, j.due, :now, l.owner, e.value ->> 2, e.value ->> 3, e.value ->> 4
+       j.enqueued, j.due, :now, l.owner, e.value ->> 2, e.value ->> 3, e.value ->> 4, nullif(e.value -> 5, 'null')
 FROM json_each(:items) AS e JOIN tenure_lease AS l ON l.key = e.value ->> 0 JOIN tenure_job AS j ON j.key = l.key
 """
 BURY = """

@@ -74,6 +74,7 @@ CREATE TABLE IF NOT EXISTS tenure_history (
     seconds  DOUBLE,
     reason   TEXT,
     output   LONGTEXT,
+    run      TEXT,         -- what its last attempt took
     KEY tenure_history_finished (state, queue, finished)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 

@@ -1,0 +1,56 @@
+"""What has been: results of jobs, and statistics of many."""
+
+import time
+from typing import Any
+
+import msgspec
+
+from tenure.backends.contract import Backend, Inspectable, JobRecord, Statistical
+from tenure.clock import MICROSECOND, Clock
+from tenure.errors import BackendError, JobFailed, JobNotFound, ResultTimeout
+from tenure.metrics.summary import By, Summary, summaries
+from tenure.metrics.tally import SLOT
+
+_SOONEST = 0.005
+_LATEST = 0.5
+_OVER = ("done", "dead", "cancelled", "expired")
+
+
+def wait_for_end(backend: Backend, id: str, timeout: float) -> JobRecord:
+    """The record of a job once it has ended; looked for more and more slowly."""
+    if not isinstance(backend, Inspectable):
+        raise BackendError("this backend keeps no results; choose one that does: SQLite, PostgreSQL, MySQL or Redis")
+    give_up, pause = time.monotonic() + timeout, _SOONEST
+    while True:
+        record = backend.find(id)
+        if record is None:
+            raise JobNotFound(f"no job {id!r} is known here; it may have been trimmed, or live on another backend")
+        if record.state in _OVER:
+            return record
+        left = give_up - time.monotonic()
+        if left <= 0:
+            raise ResultTimeout(f"job {id!r} is {record.state} and has not ended within {timeout:g} s")
+        time.sleep(min(pause, left))
+        pause = min(pause * 1.5, _LATEST)
+
+
+def value_of(record: JobRecord) -> Any:
+    """What the handler returned, as far as it is kept; what is no JSON any more, or was cut, is given as text."""
+    if record.state != "done":
+        error = f": {record.failures[-1].type}: {record.failures[-1].message}" if record.failures else ""
+        raise JobFailed(f"job {record.id!r} is {record.state} ({record.reason}){error}")
+    if record.output is None or record.run is None or not record.run.is_json:
+        return record.output
+    try:
+        return msgspec.json.decode(record.output)
+    except msgspec.DecodeError:
+        return record.output
+
+
+def summarise(backend: Backend, clock: Clock, seconds: float, by: By) -> list[Summary]:
+    """What workers counted in about the last so many seconds: whole slots, the current one included."""
+    if not isinstance(backend, Statistical):
+        raise BackendError("this backend keeps no statistics; choose one that does: SQLite, PostgreSQL, MySQL or Redis")
+    now = clock.now()
+    since = (now - round(seconds * MICROSECOND)) // SLOT * SLOT
+    return summaries(backend.tallies(since, now + SLOT), (now - since) / MICROSECOND, by)
