@@ -27,7 +27,10 @@ class Bench:
         self.probe = Probe(folder / "probe", slots)
         self._environment = {**os.environ, "TENURE_URL": self.url, "BENCH_PROBE": str(folder / "probe")}
         self._environment["TENURE_KEYS"] = key = new_key().dump()
-        self.app = Tenure(self.url, keys=[key])
+        self._environment["TENURE_STORE"] = store = (
+            f"sqlite:///{folder}/store.db" if url.startswith("beanstalk") else ""
+        )
+        self.app = Tenure(self.url, keys=[key], store=store or None)
         self._handlers = {name: self.app.job(name=name)(_elsewhere) for name in ("noop", "block", "rest", "hold")}
         self.noop = self._handlers["noop"]
 
@@ -57,12 +60,17 @@ def _elsewhere(i: int) -> None:
 
 @contextmanager
 def bench(slots: int) -> Iterator[Bench]:
-    with place() as (url, folder):
-        made = Bench(url, folder, slots)
-        try:
-            yield made
-        finally:
-            made.app.close()
+    with place() as (url, folder), opened(url, folder, slots) as made:
+        yield made
+
+
+@contextmanager
+def opened(url: str, folder: Path, slots: int) -> Iterator[Bench]:
+    made = Bench(url, folder, slots)
+    try:
+        yield made
+    finally:
+        made.app.close()
 
 
 def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:

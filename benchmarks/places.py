@@ -58,4 +58,15 @@ def _redis(server: str) -> Iterator[str]:
             connection.unlink(key)
 
 
-_MAKERS = {"postgresql": _postgresql, "mysql": _mysql, "mariadb": _mysql, "redis": _redis}
+@contextmanager
+def _beanstalk(server: str) -> Iterator[str]:
+    yield f"{server}?prefix=bench-{secrets.token_hex(4)}."
+
+
+_MAKERS = {
+    "postgresql": _postgresql,
+    "mysql": _mysql,
+    "mariadb": _mysql,
+    "redis": _redis,
+    "beanstalk": _beanstalk,
+}

@@ -229,12 +229,19 @@ class TestWhatOthersPut:
             (letter,) = app.backend.dead()
         assert (letter.reason, letter.body) == ("malformed", b"not of our making")
 
-    def test_counters_that_somebody_forged_do_not_pass(self, backend, message, plain):
-        ring = Ring([new_key()])
-        backend.mark_with(ring)
-        backend.put([message(1)])
+    @pytest.mark.parametrize(
+        ("honest", "forged"),
+        [(b'"attempts":1', b'"attempts":0'), (b'"suspect":true,', b"")],
+        ids=["fewer attempts", "no suspect"],
+    )
+    def test_counters_that_somebody_forged_do_not_pass(self, backend, message, plain, honest, forged):
+        backend.mark_with(Ring([new_key()]))
+        held = put_and_lease(backend, message)
+        backend.nack([Nack(lease=held, charge="attempt")])
+        backend.nack([Nack(lease=lease(backend)[0], charge="suspect")])
         job = plain.reserve()
-        plain.put(job.body.replace(b'"due":', b'"attempts":0,"due":'))
+        assert honest in job.body
+        plain.put(job.body.replace(honest, forged))
         plain.delete(job)
         (held,) = lease(backend)
         assert held.body.startswith(b"tenure1 {")

@@ -36,7 +36,7 @@ class Copier:
 
     def __init__(self, pool: Pool, ttr: int) -> None:
         self._pool = pool
-        self._ttr = ttr
+        self.ttr = ttr
         self.marker = Marker()
 
     def largest(self) -> int:
@@ -56,7 +56,7 @@ class Copier:
 
     def replace(self, connection: Connection, parcels: Sequence[Parcel]) -> set[int]:
         """Put copies and delete the old ones; returns the positions of those that were still ours."""
-        return self._exchange(connection, parcels, self._ttr, to_grave=False)
+        return self._exchange(connection, parcels, self.ttr, to_grave=False)
 
     def bury(self, connection: Connection, parcels: Sequence[Parcel]) -> set[int]:
         """The same, but the copies are buried."""

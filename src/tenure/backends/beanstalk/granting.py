@@ -48,7 +48,7 @@ class Granter:
                 wanted = min(limit - len(leases), PIPELINE)
                 reserved = _reserve(site, [self._tubes.tube(queue)], wanted)
                 found = len(reserved)
-                granted, met_suspect = self._grant(site, reserved, seconds, alone and not leases)
+                granted, met_suspect = self._grant(site, reserved, seconds, alone and not leases, queue)
                 leases += granted
                 if met_suspect:
                     return leases
@@ -69,13 +69,15 @@ class Granter:
                 return []  # refused rather than timed out: whoever asked asks again
         return []
 
-    def _grant(self, site: Site, reserved: Sequence[Reply], seconds: float, alone: bool) -> tuple[list[Lease], bool]:
+    def _grant(
+        self, site: Site, reserved: Sequence[Reply], seconds: float, alone: bool, queue: str | None = None
+    ) -> tuple[list[Lease], bool]:
         """Leases up to the first suspect, and whether one was met; what is behind it goes back to its place."""
         leases: list[Lease] = []
         behind: list[bytes] = []
         met_suspect = False
         expires = self._clock.monotonic() + seconds
-        for found in self._fit(site, self._look(site, reserved), seconds):
+        for found in self._fit(site, self._look(site, reserved, queue), seconds):
             stands = found.standing()
             if met_suspect or (stands.suspect and (leases or not alone)):
                 met_suspect = True
@@ -101,7 +103,7 @@ class Granter:
             site.connection.exchange(behind)
         return leases, met_suspect
 
-    def _look(self, site: Site, reserved: Sequence[Reply]) -> list[Found]:
+    def _look(self, site: Site, reserved: Sequence[Reply], queue: str | None) -> list[Found]:
         """Read them, ask the server for its figures, and delete what they replace, if that is still there."""
         if not reserved:
             return []
@@ -109,8 +111,9 @@ class Granter:
         replaced = [protocol.delete(facts.replaces) for facts, _ in read if facts.replaces]
         asked = [protocol.stats_job(reply.number) for reply in reserved]
         answers = site.connection.exchange([*asked, *replaced])[: len(asked)]
+        usual = Figures(self._tubes.tube(queue), self._copier.ttr, 1, 0, 0, 0) if queue else None
         return [
-            Found(reply.number, facts, body, figures(answer.data))
+            Found(reply.number, facts, body, figures(answer.data, usual))
             for reply, (facts, body), answer in zip(reserved, read, answers, strict=True)
             if answer.word == b"OK"
         ]

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 ERRORS = frozenset({b"OUT_OF_MEMORY", b"INTERNAL_ERROR", b"BAD_FORMAT", b"UNKNOWN_COMMAND", b"EXPECTED_CRLF"})
 _WITH_DATA = frozenset({b"RESERVED", b"FOUND", b"OK"})
+_PLAIN_WORDS = ("DELETED", "TOUCHED", "RELEASED", "TIMED_OUT", "DEADLINE_SOON", "NOT_FOUND", "BURIED", "KICKED")
 _MOST_PRIORITY = 2**32 - 1
 
 
@@ -13,6 +14,9 @@ class Reply(NamedTuple):
     word: bytes
     number: int = 0
     data: bytes = b""
+
+
+_PLAIN = {word.encode(): Reply(word.encode()) for word in _PLAIN_WORDS}
 
 
 class Stream:
@@ -31,8 +35,11 @@ class Stream:
         end = self._bytes.find(b"\r\n", self._at)
         if end < 0:
             return None
-        word, *arguments = self._bytes[self._at : end].split(b" ")
-        after = end + 2
+        line, after = self._bytes[self._at : end], end + 2
+        if plain := _PLAIN.get(line):
+            self._at = after
+            return plain
+        word, *arguments = line.split(b" ")
         if word not in _WITH_DATA:
             self._at = after
             return Reply(word, _number(arguments))
