@@ -1,6 +1,7 @@
 """`tenure dead`."""
 
 import json
+from secrets import token_hex
 
 import pytest
 
@@ -219,3 +220,16 @@ def test_a_verb_without_a_clear_target_is_refused_in_one_line(tenure, verb, argu
 def test_a_backend_without_dead_letters_says_so(tenure):
     done = tenure("dead", "list", TENURE_URL="sync://")
     assert (done.returncode, done.stderr) == (2, "Error: the backend 'sync://' keeps no dead letters\n")
+
+
+def test_a_dead_letter_of_a_broker_that_finds_no_single_job_is_found_all_the_same(tenure, beanstalk_url):
+    url = f"{beanstalk_url}?ttr=120&prefix=test-{token_hex(6)}."
+    tenure.environment |= {"TENURE_URL": url, "TENURE_ENVIRONMENT": "development"}
+    ids = [tenure.enqueue("fail", "--payload", json.dumps({"text": text})) for text in ("one", "two")]
+    tenure("work", "--burst")
+    assert tenure.json("dead", "show", ids[1])["payload"] == {"text": "two"}
+    assert tenure("dead", "replay", *ids, "--dry-run").stdout == "would replay 2: 2 retries_exhausted\n"
+    assert json.loads(tenure("dead", "export", ids[0]).stdout)["id"] == ids[0]
+    assert tenure("dead", "replay", "--text", "two").stdout == "replayed 1\n"
+    refused = tenure("dead", "replay", "--all", "--first", "1")
+    assert (refused.returncode, len(tenure.json("dead", "list"))) == (2, 1)

@@ -23,7 +23,7 @@ _options = (
     click.option("--job", "handler", metavar="HANDLER", help="Only jobs of this handler."),
     click.option("--reason", metavar="CODE", help="Only those that died for this reason."),
     click.option("--older-than", metavar="TIME", help="Only those that died longer ago: 90, 30s, 10m, 2d."),
-    click.option("--newer-than", metavar="TIME", help="Only those that died since: 90, 30s, 10m, 2d."),
+    click.option("--newer-than", metavar="TIME", help="Only those that died within this time: 90, 30s, 10m, 2d."),
     click.option("--text", metavar="TEXT", help="Only those with this in their name or in an error."),
 )
 
@@ -50,8 +50,7 @@ class Choice:
         """Each of them, as it is now; ids that are not dead are left out."""
         if not self.ids:
             return chain.from_iterable(self.pages())
-        found = map(records.inspectable(self.app).find, dict.fromkeys(self.ids))
-        return (record for record in found if record is not None and record.state == "dead")
+        return records.dead_among(self.app, self.ids)
 
     def batches(self) -> Iterator[list[str]]:
         """Their ids, for a verb that takes many."""

@@ -57,10 +57,12 @@ def list_(limit: int, as_json: bool, **described: Any) -> None:
 def show(id: str, as_json: bool) -> None:
     """Show everything that is known about a dead letter."""
     with any_app() as app:
-        record = records.find(app, id)
-        if record.state != "dead":
-            raise JobNotFound(f"job {id!r} is not a dead letter but {record.state}; `tenure jobs show` shows it")
-        found = records.everything(record, app.channel().wire)
+        for record in records.dead_among(app, [id]):
+            found = records.everything(record, app.channel().wire)
+            break
+        else:
+            state = records.find(app, id).state
+            raise JobNotFound(f"job {id!r} is not a dead letter but {state}; `tenure jobs show` shows it")
     display(found, as_json)
 
 

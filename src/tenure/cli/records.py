@@ -1,6 +1,6 @@
 """What is known about a job as plain members: the backend's facts and the sealed envelope, merged."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -8,7 +8,7 @@ from msgspec import UNSET, structs
 
 from tenure.app import Tenure
 from tenure.backends.contract import DeadLetters, Inspectable, JobRecord
-from tenure.backends.letters import told
+from tenure.backends.letters import Filter, pages, told
 from tenure.backends.opening import without_secrets
 from tenure.cli.failures import CommandError
 from tenure.cli.printing import moment
@@ -40,6 +40,15 @@ def find(app: Tenure, id: str) -> JobRecord:
     if record is None:
         raise JobNotFound(f"no job {id!r} is known here; it may have been trimmed, or live on another backend")
     return record
+
+
+def dead_among(app: Tenure, ids: Collection[str]) -> Iterator[JobRecord]:
+    """Those of these ids that are dead letters; a broker that finds no single job is gone through."""
+    if isinstance(app.backend, Inspectable):
+        found = map(app.backend.find, dict.fromkeys(ids))
+        return (record for record in found if record is not None and record.state == "dead")
+    wanted = set(ids)
+    return (letter for page in pages(dead_letters(app), Filter()) for letter in page if letter.id in wanted)
 
 
 def summary(record: JobRecord) -> dict[str, Any]:
