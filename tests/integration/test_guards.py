@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tenure import Tenure
-from tenure.errors import CircuitOpen, DuplicateJob, JobFailed, RateLimited, Retry, SettingsError
+from tenure.errors import BackendUnavailable, CircuitOpen, DuplicateJob, JobFailed, RateLimited, Retry, SettingsError
 from tenure.events import Status
 from tenure.guards.changes import taking
 from tenure.guards.idempotency import Once
@@ -186,6 +186,27 @@ class TestRates:
             assert sorted(ran) == ["fast", "fast", "fast", "slow"]
             waiting = app.backend.counts()["slow"]
             assert waiting["ready"] + waiting["parked"] == 2
+
+    def test_a_burst_does_not_wait_for_tokens(self, url):
+        with Tenure(url, rates={"slow": "1/h"}, queues=("slow",)) as app:
+            job = app.job(name="note", queue="slow")(lambda: None)
+            for _ in range(3):
+                job.enqueue()
+            assert app.worker(burst=True).run()[Status.ACKED] == 1
+
+    def test_a_store_that_is_away_for_a_moment_stops_no_worker(self, url, monkeypatch):
+        with Tenure(url, rates={"slow": "100/s"}, queues=("slow",)) as app:
+            job = app.job(name="note", queue="slow")(lambda: None)
+            job.enqueue()
+            look, fails = app.backend.look, [BackendUnavailable("away")] * 7
+
+            def away(keys):
+                if fails:
+                    raise fails.pop()
+                return look(keys)
+
+            monkeypatch.setattr(app.backend, "look", away)
+            assert app.worker(most=1).run()[Status.ACKED] == 1
 
     def test_jobs_beyond_a_handlers_rate_wait_and_run_as_tokens_come(self, url):
         with Tenure(url) as app:

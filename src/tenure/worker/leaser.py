@@ -38,6 +38,7 @@ class Leaser:
         self._settler = shared.settler
         self._listeners = shared.listeners
         self._warden = shared.pipeline.warden
+        self._outage = shared.outage
         self._on_answer = on_answer
         self._stopping = threading.Event()
         self._pauses = Pauses()
@@ -62,8 +63,7 @@ class Leaser:
         if self._bounds.has_nothing(self) or not self._holdings.may_grow(self):
             self._wait_for_room()
             return
-        room, pause = self._warden.room(self._lane.order())
-        if not room:
+        if (pause := self._outage.pause(self)) > 0:
             self._stopping.wait(min(pause, _WAIT))
             return
         wanted = self._inbox.demand(len(self._holdings))
@@ -74,15 +74,30 @@ class Leaser:
         is_scarce = limit < wanted and self._bounds.are_shared
         asked = time.monotonic()
         try:
-            leases = self._lease(room, limit, asked, is_scarce=is_scarce)
+            room, pause = self._warden.room(self._lane.order())
+            leases = self._lease(room, limit, asked, is_scarce=is_scarce) if room else []
         except BackendError as error:
-            logger.warning("leasing from %s failed, trying again: %s", ", ".join(self._lane.queues), error)
-            self._stopping.wait(self._pauses.longer())
+            self._fail(error)
             return
         finally:
             self._bounds.unclaim(limit)
-        if not leases:
+        if self._outage.over():
+            logger.warning("the backend answers again")
+        if not room and not self._bounds.ends_when_empty:
+            self._stopping.wait(min(pause, _WAIT))  # until there is a token
+        elif not leases:
             self._wait_for_work(asked, before, is_scarce=is_scarce)
+
+    def _fail(self, error: BackendError) -> None:
+        pause = self._outage.failed()
+        queues = ", ".join(self._lane.queues)
+        if pause is None:
+            logger.warning("leasing from %s failed, trying again: %s", queues, error)
+            self._stopping.wait(self._pauses.longer())
+        else:
+            logger.warning(
+                "leasing from %s failed, and not for the first time; next try in %.1f s: %s", queues, pause, error
+            )
 
     def _lease(self, room: Room, limit: int, asked: float, *, is_scarce: bool) -> list[Lease]:
         # The first answer says that the backend is there, so it is not waited for.

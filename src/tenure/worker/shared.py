@@ -6,6 +6,7 @@ from tenure.backends.contract import Backend
 from tenure.events import Listeners
 from tenure.worker.bounds import Bounds
 from tenure.worker.holdings import Holdings
+from tenure.worker.outage import Outage
 from tenure.worker.pipeline import Pipeline
 from tenure.worker.settler import Settler
 from tenure.worker.terms import Terms
@@ -20,3 +21,4 @@ class Shared:
     settler: Settler
     bounds: Bounds
     listeners: Listeners
+    outage: Outage

@@ -21,6 +21,7 @@ from tenure.guards.changes import renewing, settling, taking
 from tenure.guards.guard import Ending, Guard, Refusal
 from tenure.guards.states import Holder, unpack
 from tenure.guards.store import Change, Store
+from tenure.worker.outage import Outage
 from tenure.worker.rules import Rules
 from tenure.worker.verdict import SKIPPED
 
@@ -57,6 +58,10 @@ class Warden:
         self._lock = threading.Lock()
         self._look_at = 0.0
         self.is_asked = False
+
+    def outage(self) -> Outage:
+        """A breaker around the backend, by the same rules."""
+        return Outage(self._rules.threshold, self._rules.cooldown)
 
     def admit(self, attempts: list[Attempt], now: int) -> tuple[list[Attempt], list[Verdict]]:
         """The attempts that hold all their guards, and the verdicts on the others."""

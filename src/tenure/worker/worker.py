@@ -61,7 +61,7 @@ class Worker:
         self._holdings = holdings = Holdings()
         self._settler = settler = Settler(backend, holdings, listeners, pipeline.warden, name)
         self._bounds = Bounds(terms, len(lanes), holdings, settler.tally)
-        shared = Shared(backend, terms, pipeline, holdings, settler, self._bounds, listeners)
+        shared = Shared(backend, terms, pipeline, holdings, settler, self._bounds, listeners, pipeline.warden.outage())
         self._warden = pipeline.warden
         self._lanes = [OpenLane(lane, runner, shared, self._answered) for lane, runner in lanes]
         keeper = Keeper(backend, terms, holdings, listeners, pipeline, self._keep, self._lose)
