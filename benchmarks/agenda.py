@@ -1,11 +1,15 @@
 """What schedules cost: the same few due among a hundred and among ten thousand."""
 
+import tempfile
 import time
+from contextlib import closing
 
+from tenure import Tenure
 from tenure.clock import MICROSECOND
 from tenure.cron.agenda import Agenda
 from tenure.cron.schedule import Schedule
 from tenure.definition.job import Job
+from tenure.testing import FakeClock
 
 MINUTE = 60 * MICROSECOND
 BEGIN = 29_000_000 * MINUTE
@@ -21,6 +25,33 @@ def agenda(jobs: int) -> dict[str, float]:  # noqa: ARG001 - every row has one s
         "10000, µs a minute": _minute(many),
         "100, µs a minute": _minute(few),
     }
+
+
+def schedules(jobs: int) -> dict[str, float]:  # noqa: ARG001 - every row has one signature
+    """A minute of a scheduler on SQLite, ledger and jobs included: ten are due among 10 000, then among a hundred."""
+    return {"10000, ms a minute": _beats(10_000), "100, ms a minute": _beats(100)}
+
+
+def _beats(count: int) -> float:
+    minutes, clock = 60, FakeClock()
+    with tempfile.TemporaryDirectory() as folder, closing(Tenure(f"sqlite:///{folder}/jobs.db", clock=clock)) as app:
+
+        @app.job
+        def noop() -> None: ...
+
+        for number in range(count):
+            words = app.schedule("noop").named(str(number))
+            words.cron("* * * * *" if number < DUE else f"{number % 60} {number % 24} {number % 28 + 1} 1 *")
+        scheduler = app.cron.scheduler(None)
+        scheduler.beat()
+        begun = time.perf_counter()
+        for _ in range(minutes):
+            clock.advance(60)
+            scheduler.beat()
+        spent = time.perf_counter() - begun
+        if app.backend.counts()["default"]["ready"] < DUE * minutes:  # type: ignore[attr-defined]
+            raise RuntimeError("not everything that was due was enqueued")
+        return spent / minutes * 1000
 
 
 def _agenda(count: int) -> tuple[Agenda, float]:

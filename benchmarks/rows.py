@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from benchmarks.agenda import agenda
+from benchmarks.agenda import agenda, schedules
 from benchmarks.beanstalk import beanstalk
 from benchmarks.bench import Family, bench, cpu_seconds, percentile, rss_megabytes, span_rate
 from benchmarks.door import door
@@ -154,6 +154,6 @@ ROWS: dict[str, Callable[[int], Numbers]] = {
     row.__name__: row
     for row in (
         *(enqueue_one, enqueue_many, drain, drain_two, latency, idle, backlog, memory, stages, start_up),
-        *(runners, blocking, awaiting, children, recovery, agenda, door, guarded, parked, beanstalk),
+        *(runners, blocking, awaiting, children, recovery, agenda, schedules, door, guarded, parked, beanstalk),
     )
 }

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from contextlib import closing, suppress
 from itertools import count
+from typing import Self
 
 import pytest
 
@@ -89,7 +90,17 @@ class Fleet:
         self.kills += 1
 
     def finish(self) -> list[int]:
-        return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in self.pids]
+        """Let all of them come to their end."""
+        pids, self.pids = self.pids, []
+        return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        for pid in self.pids:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
     def _start(self) -> int:
         url, epoch, end = self._life
@@ -130,19 +141,20 @@ def url(request, tmp_path):
     return request.getfixturevalue({"postgresql": "postgres_url", "redis": "redis_url"}[request.param])
 
 
+@pytest.mark.timeout(1800)
 def test_ten_schedulers_killed_at_random_enqueue_each_due_tick_exactly_once(url):
     end, epoch = BEGIN + MINUTES * MINUTE, time.monotonic()
     with closing(make_app(url, FastClock(epoch))) as app:
         schedules = app.schedules.all()
         app.cron.ledger.enter([began(schedule.name) for schedule in schedules])
         consumer, clock = Consumer(app.backend), FastClock(epoch)
-        fleet = Fleet(url, epoch, end)
         chance = random.Random(SEED)
-        while clock.now() < end:
-            time.sleep(chance.uniform(0, KILL_EVERY))
-            fleet.kill_one()
-            consumer.take()
-        assert fleet.finish() == [0] * SCHEDULERS
+        with Fleet(url, epoch, end) as fleet:
+            while clock.now() < end:
+                time.sleep(chance.uniform(0, KILL_EVERY))
+                fleet.kill_one()
+                consumer.take()
+            assert fleet.finish() == [0] * SCHEDULERS
         clean_up(url, epoch, consumer)
     due = {job_id(each.name, tick): each.name for each in schedules for tick in ticks(each, end)}
     assert fleet.kills > 10

@@ -17,6 +17,7 @@ from tenure.errors import TenureError
 logger = logging.getLogger(__name__)
 
 _PAGE = 500
+_AUDITED = 50  # jobs looked at each time: with a backlog most have not ended, and asking costs
 _STALE = 5 * MICROSECOND  # since when an intent was given up by whoever had it
 _UNTOLD = 30 * MICROSECOND  # since when nobody may have told how a job ended
 _EVERY = 30 * MICROSECOND
@@ -55,7 +56,7 @@ class Tending:
             self._release(waiting, now)
         if now >= self._audit_at or now < self._audit_at - 2 * _EVERY:
             self._audit_at = now + _EVERY
-            self.settle(self._ledger.unended(["enqueued", "running"], before=now - _UNTOLD, limit=_PAGE), now)
+            self.settle(self._ledger.unended(["enqueued", "running"], before=now - _UNTOLD, limit=_AUDITED), now)
 
     def settle(self, records: Sequence[TickRecord], now: int | None = None) -> list[TickRecord]:
         """Note what has ended without a word, and return the rest."""
