@@ -258,6 +258,20 @@ def test_a_clock_that_goes_back_repeats_nothing(app, start, clock):
     assert states(app, "load") == ["enqueued"]
 
 
+def test_a_clock_that_was_far_ahead_for_a_while_stops_nothing(app, start, clock):
+    app.schedule("load").every_minute()
+    beats = start()
+    clock.jump(10 * 365 * 86_400)
+    beats.after(0)
+    assert states(app, "load") == ["skipped", "enqueued"]
+    clock.jump(-10 * 365 * 86_400)
+    beats.after(MINUTE)
+    assert states(app, "load") == ["enqueued", "skipped", "enqueued"]
+    clock.advance(MINUTE)
+    start()
+    assert states(app, "load") == ["enqueued"] * 2 + ["skipped", "enqueued"]
+
+
 def test_an_intent_that_was_given_up_is_put_again(app, start):
     app.schedule("load").every_minute()
     beats = start()

@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 CHUNK = 500  # ticks a transaction
 _TEND = 1.0
+_BACK = 60 * MICROSECOND  # a clock that was set back by more than this was wrong, and what it left behind is looked at
 _LOOK = 1.0  # a clock that jumps is noticed within this time
 
 
@@ -50,7 +51,7 @@ class Scheduler:
         self._desk = desk
         self._environment = environment
         self.run_inline = run_inline
-        self._since = 0
+        self._since = self._seen = 0
         self._agenda: Agenda | None = None
         self._tending = Tending(ledger, desk, self)
         self._tend_at = 0
@@ -62,8 +63,11 @@ class Scheduler:
         """
         now = self._ledger.time()
         self._since = self._since or since or now
+        if now < self._seen - _BACK:
+            self._agenda = None  # what it has left behind is to come again
+        self._seen = now
         try:
-            agenda = self._agenda = self._agenda or self._open()
+            agenda = self._agenda = self._agenda or self._open(now)
             due, dropped = agenda.take(now)
             self._give_up(dropped)
             for first in range(0, len(due), CHUNK):
@@ -130,9 +134,13 @@ class Scheduler:
     def find(self, name: str) -> Schedule | None:
         return self._schedules.get(name)
 
-    def _open(self) -> Agenda:
+    def _open(self, now: int) -> Agenda:
+        """From where the ledger is; what a clock that was ahead has entered of the future is known when it comes."""
         here = [each for each in self._schedules.values() if reason_to_skip(each, self._environment) is None]
-        return Agenda(here, self._since, self._ledger.last_ticks())
+        since = min(self._since, now)
+        known = self._ledger.last_ticks()
+        last = {name: tick if tick <= now else max(since, now - _BACK) for name, tick in known.items()}
+        return Agenda(here, since, last)
 
     def _give_up(self, dropped: Sequence[Dropped]) -> None:
         """Write down what was missed for good, unless somebody else was there for it."""
