@@ -8,9 +8,10 @@ from tenure.definition.identity import new_id
 from tenure.errors import CircuitOpen, RateLimited, SettingsError
 from tenure.guards.changes import forgetting, settling, taking
 from tenure.guards.guard import Ending, Refusal
-from tenure.guards.keys import claim_key, lock_key, places_key, rate_key
+from tenure.guards.keys import claim_key, lock_key, pause_key, places_key, rate_key
+from tenure.guards.pause import paused, pausing
 from tenure.guards.rate import AtRate, parse
-from tenure.guards.states import Circuit, Holder, unpack
+from tenure.guards.states import Circuit, Holder, Paused, unpack
 from tenure.guards.store import Store
 from tenure.worker.rules import Rules
 
@@ -140,6 +141,18 @@ class Guards:
     def breaker(self, name: str) -> Switch:
         """The breaker of this name; jobs use the same with the option `breaker`."""
         return Switch(self._store, self.rules, name)
+
+    def pause(self, queue: str, reason: str | None = None) -> bool:
+        """Have no worker lease from a queue, from about a second on; False when it was paused before."""
+        return bool(self._store().change([pausing(queue, reason)])[0])
+
+    def resume(self, queue: str) -> bool:
+        """Have workers lease from a queue again; whether it was paused."""
+        return self._drop(pause_key(queue))
+
+    def paused(self, *queues: str) -> dict[str, Paused]:
+        """Those of these queues that are paused, since when and why."""
+        return paused(self._store(), queues)
 
     def _drop(self, key: str) -> bool:
         return bool(self._store().change([forgetting(key)])[0])

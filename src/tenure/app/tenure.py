@@ -207,11 +207,17 @@ class Tenure:
         found = find_lanes(lanes, self.settings, self.queues)
         served = tuple(queue for lane in found for queue in lane.queues)
         terms = Terms(queues=served, lease_seconds=self.settings.lease, burst=burst, most=most)
+        return self._workshop().worker(found, terms, location or self.settings.app, self.cron.companions())
+
+    def clean(self) -> int:
+        """Delete what is past its retention, in small chunks, as workers do by themselves; returns how much."""
+        return self._workshop().janitor().clean()
+
+    def _workshop(self) -> Workshop:
         channel = self.channel()
         store = self._stores.of(channel.backend)
         pipeline = self._pipeline(channel)
-        workshop = Workshop(self.settings, self.clock, self.listeners, self.queues, channel.backend, pipeline, store)
-        return workshop.worker(found, terms, location or self.settings.app, self.cron.companions())
+        return Workshop(self.settings, self.clock, self.listeners, self.queues, channel.backend, pipeline, store)
 
     def command(self, name: str, target: Callable[..., Any], *, arguments: Sequence[Argument] | None = None) -> None:
         """Let `command` jobs run this under a name: a click command, or a function that takes a list of texts."""

@@ -13,9 +13,12 @@ _COMMANDS = {
     "enqueue": "Put one job on its queue.",
     "health": "Count jobs per queue and state.",
     "jobs": "Look at single jobs, and cancel them.",
+    "queues": "List queues, and pause, resume and drain them.",
     "workers": "List the workers that are alive.",
     "cron": "Look at schedules, and keep them.",
     "dead": "List, replay, export and purge dead letters.",
+    "reap": "Return the jobs of workers that vanished.",
+    "clean": "Delete what is past its retention.",
     "db": "Bring the database schema up to date.",
     "key": "Make, list and retire signing keys.",
 }

@@ -29,6 +29,10 @@ def queue_rate_key(queue: str) -> str:
     return _key("rate:queue", queue)
 
 
+def pause_key(queue: str) -> str:
+    return _key("pause", queue)
+
+
 def breaker_key(name: str) -> str:
     return _key("breaker", name)
 

@@ -74,7 +74,14 @@ class Circuit(Struct, frozen=True, array_like=True, tag=5):
     probe: Hold | None
 
 
-State = Slots | Claimed | Done | Bucket | Circuit
+class Paused(Struct, frozen=True, array_like=True, tag=6, gc=False):
+    """A queue that nobody leases from; `since` is UTC microseconds, `reason` what whoever paused it said."""
+
+    since: int
+    reason: str | None = None
+
+
+State = Slots | Claimed | Done | Bucket | Circuit | Paused
 pack = msgspec.json.Encoder().encode
 _unpack = msgspec.json.Decoder(State).decode
 

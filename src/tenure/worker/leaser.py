@@ -83,8 +83,9 @@ class Leaser:
             self._bounds.unclaim(limit)
         if self._outage.over():
             logger.warning("the backend answers again")
+        self._answer()
         if not room and not self._bounds.ends_when_empty:
-            self._stopping.wait(min(pause, _WAIT))  # until there is a token
+            self._stopping.wait(min(pause, _WAIT))  # until there is a token, or the pause is over
         elif not leases:
             self._wait_for_work(asked, before, is_scarce=is_scarce)
 
@@ -103,13 +104,16 @@ class Leaser:
         # The first answer says that the backend is there, so it is not waited for.
         wait = 0.0 if self._bounds.ends_when_empty or is_scarce or not self._answered else _WAIT
         leases = self._lease_from(room, limit, wait)
-        if not self._answered:
-            self._answered = True
-            self._on_answer()
+        self._answer()
         if leases:
             self._pauses.reset()
             self._hand_on(leases, asked)
         return leases
+
+    def _answer(self) -> None:
+        if not self._answered:
+            self._answered = True
+            self._on_answer()
 
     def _lease_from(self, room: Room, limit: int, wait: float) -> list[Lease]:
         """From the first portion that has any; what is waited for is few enough for all of them."""

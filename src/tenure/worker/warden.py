@@ -21,6 +21,7 @@ from tenure.guards.changes import renewing, settling, taking
 from tenure.guards.guard import Ending, Guard, Refusal
 from tenure.guards.states import Holder, unpack
 from tenure.guards.store import Change, Store
+from tenure.worker.gate import Gate
 from tenure.worker.outage import Outage
 from tenure.worker.rules import Rules
 from tenure.worker.verdict import SKIPPED
@@ -56,6 +57,7 @@ class Warden:
         self._held: dict[Pair, tuple[Guard, ...]] = {}
         self._wakes: dict[str, float] = {}
         self._lock = threading.Lock()
+        self._gate = Gate(store)
         self._look_at = 0.0
         self.is_asked = False
 
@@ -128,8 +130,11 @@ class Warden:
             self._parking.rouse(None, _KEYS)
 
     def room(self, queues: list[str]) -> tuple[Room, float]:
-        """The queues in portions, each with how many may start now, without those whose rate is exhausted;
-        and when all are, the seconds until one is not."""
+        """The queues in portions, each with how many may start now, without those that are paused or exhausted;
+        and when there are none, the seconds until one has tokens again, infinite when all are paused."""
+        queues = self._gate.open(queues)
+        if not queues:
+            return [], float("inf")
         limited = {queue: limit for queue in queues if (limit := self._rules.queue_rate(queue))}
         if not limited:
             return [(queues, 1 << 31)], 0.0

@@ -251,7 +251,7 @@ class PostgresDialect:
 
     def _ask_twice(self, statement: str, parameters: Mapping[str, Any]) -> tuple[list[Any], bool]:
         """The rows, and whether an earlier try may have happened unseen."""
-        values = {**parameters, "now": self._moment()}
+        values = {"now": self._moment(), **parameters}  # a neutral statement brings its own
         return self._on_a_connection(lambda connection: _rows(connection, statement, values))
 
     def _on_a_connection(self, work: Callable[[Connection], T], again: bool = True) -> tuple[T, bool]:
