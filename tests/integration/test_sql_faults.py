@@ -11,6 +11,7 @@ import pytest
 
 from tenure.backends.contract import Abandon, Ack, Message, Nack
 from tenure.backends.opening import open_backend
+from tenure.backends.sql import migrations
 from tenure.clock import SystemClock
 from tenure.errors import BackendUnavailable
 from tests.faults import FaultProxy
@@ -217,4 +218,5 @@ def test_ten_workers_that_start_at_once_migrate_once(direct):
     taken = [backend.steps_taken for backend in backends]
     for backend in backends:
         backend.close()
-    assert sorted(taken, key=len) == [*[[]] * 9, ["0001_jobs.sql", "0002_guards.sql", "0003_ledger.sql"]]
+    dialect = urlsplit(direct).scheme
+    assert sorted(taken, key=len) == [*[[]] * 9, [name for _, name, _ in migrations.steps(dialect)]]

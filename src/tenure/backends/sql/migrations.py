@@ -70,6 +70,7 @@ def _version(dialect: Dialect, rows: Rows) -> int:
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a migration; its files hold no semicolons except at the end of one."""
+    """The statements of a migration; its files hold no semicolons except at the end of one, and between two `$$`."""
     without_comments = re.sub(r"--[^\n]*", "", text)
-    return [statement.strip() for statement in without_comments.split(";") if statement.strip()]
+    found = re.findall(r"(?:\$\$.*?\$\$|[^;])+", without_comments, re.DOTALL)
+    return [statement.strip() for statement in found if statement.strip()]

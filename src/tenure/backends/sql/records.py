@@ -68,12 +68,12 @@ class SqlRecords:
         fresh = {burial.message.id: burial for burial in reversed(burials)}
 
         def store(rows: Rows) -> list[str]:
-            known = {id for (id,) in rows(sql.KNOWN, {"ids": list(fresh)})}
-            new = [id for id in dict.fromkeys(burial.message.id for burial in burials) if id not in known]
+            new = _reserved(rows, list(dict.fromkeys(burial.message.id for burial in burials)))
             for id in new:
                 rows(sql.BURY, _letter(fresh[id], now))
                 if failure := fresh[id].failure:
                     rows(sql.KEEP_FAILURE, {"id": id, "record": msgspec.json.encode(failure).decode()})
+            rows(sql.RELEASE_IDS, {"ids": list(fresh)})
             return new
 
         return self._dialect.transact(store) if burials else []
@@ -134,6 +134,15 @@ class SqlRecords:
         for id, record in self._dialect.read(sql.FAILURES, {"ids": ids}) if ids else ():
             found[id] += (_failure(record),)
         return found
+
+
+def _reserved(rows: Rows, ids: list[str]) -> list[str]:
+    """Those of these ids that nobody knows, nor can put before the transaction ends."""
+    for id in sorted(ids):
+        rows(sql.RESERVE_ID, {"id": id})
+    ours = {id for (id,) in rows(sql.RESERVED_IDS, {"ids": ids})}
+    ended = {id for (id,) in rows(sql.ENDED, {"ids": ids})}
+    return [id for id in ids if id in ours - ended]
 
 
 def _letter(burial: Burial, now: int) -> dict[str, Any]:

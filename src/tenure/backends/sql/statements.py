@@ -45,10 +45,13 @@ INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, suspect)
 SELECT j.queue, j.rank, j.key, 0, 0, d.fence, 0 FROM tenure_job AS j JOIN tenure_dead AS d ON d.id = j.id
 WHERE j.id IN :ids
 """
-KNOWN = """
-SELECT id FROM tenure_job WHERE id IN :ids
-UNION ALL SELECT id FROM tenure_history WHERE id IN :ids UNION ALL SELECT id FROM tenure_dead WHERE id IN :ids
+# No job has an empty queue: a row with one keeps others from putting its id while the transaction lasts.
+RESERVE_ID = """
+INSERT INTO tenure_job (id, queue, rank, handler, enqueued, due, body) VALUES (:id, '', 0, '', 0, 0, '')
+ON CONFLICT DO NOTHING
 """
+RESERVED_IDS = "SELECT id FROM tenure_job WHERE id IN :ids AND queue = ''"
+RELEASE_IDS = "DELETE FROM tenure_job WHERE id IN :ids AND queue = ''"
 BURY = """
 INSERT INTO tenure_dead (id, queue, rank, handler, name, attempts, crashes, fence, enqueued, due, died,
                          owner, reason, body)

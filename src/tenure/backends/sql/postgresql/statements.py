@@ -21,14 +21,18 @@ WITH item AS MATERIALIZED (
       AND (SELECT d.id FROM tenure_dead AS d WHERE d.id = item.id) IS NULL
     ORDER BY place ON CONFLICT DO NOTHING
     RETURNING key, id, queue, rank, enqueued, due
+), ended AS MATERIALIZED (
+    SELECT tenure_unput(array_agg(id)) AS ids FROM fresh
+), stored AS MATERIALIZED (
+    SELECT * FROM fresh WHERE id <> ALL ((SELECT ids FROM ended)::text[])
 ), ready AS (
     INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, suspect)
-    SELECT queue, rank, key, 0, 0, 0, 0 FROM fresh WHERE due <= enqueued
+    SELECT queue, rank, key, 0, 0, 0, 0 FROM stored WHERE due <= enqueued
 ), later AS (
     INSERT INTO tenure_delayed (key, queue, rank, attempts, crashes, fence, suspect, due)
-    SELECT key, queue, rank, 0, 0, 0, 0, due FROM fresh WHERE due > enqueued
+    SELECT key, queue, rank, 0, 0, 0, 0, due FROM stored WHERE due > enqueued
 )
-SELECT id FROM fresh
+SELECT id FROM stored
 UNION ALL SELECT pg_notify('tenure', queue)::text FROM unnest(%(tell)s::text[]) AS queue
 """
 
