@@ -2,6 +2,7 @@
 
 from contextlib import closing
 from datetime import UTC, datetime
+from secrets import token_hex
 
 import pytest
 
@@ -9,9 +10,10 @@ from tenure import Tenure
 from tenure.backends.contract import Abandon, Ack
 from tenure.backends.ledger import Note, TickRecord
 from tenure.cron.occurrence import job_id
-from tenure.errors import BackendUnavailable
+from tenure.errors import BackendUnavailable, SettingsError
 from tenure.events import TickFailed, TickSkipped, TickSucceeded
 from tenure.testing import FakeClock
+from tenure.wire.signing import new_key
 
 MINUTE = 60.0
 TICK = (TickSkipped, TickSucceeded, TickFailed)
@@ -417,3 +419,26 @@ def test_a_timekeeper_beats_until_it_is_stopped_and_finishes_what_is_inline(tmp_
     assert ended
     assert {record.state for record in app.cron.history("tell")} == {"succeeded"}
     app.close()
+
+
+def test_a_broker_keeps_schedules_with_a_ledger_elsewhere(beanstalk_url, tmp_path):
+    store = f"sqlite:///{tmp_path}/store.db"
+    prefix = f"test-{token_hex(6)}."
+    with Tenure(f"{beanstalk_url}?prefix={prefix}", store=store, environment="development") as app:
+
+        @app.job
+        def load() -> None: ...
+
+        app.schedule("load").every_minute()
+        (ran,) = app.cron.run()
+        (again,) = app.cron.run(at=ran.record.tick)
+        assert (ran.record.state, ran.is_new, again.is_new) == ("enqueued", True, False)
+        work(app)
+        assert states(app, "load") == ["succeeded"]
+
+
+def test_a_broker_without_a_ledger_refuses_to_keep_schedules(beanstalk_url):
+    with Tenure(beanstalk_url, keys=[new_key().dump()]) as app:
+        app.schedule(app.define("event", {"name": "x"}).build()).every_minute()
+        with pytest.raises(SettingsError, match="setting store"):
+            app.cron.run()
