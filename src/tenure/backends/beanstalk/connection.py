@@ -7,15 +7,16 @@ the server takes back every job that was reserved here.
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from tenure.backends.beanstalk import protocol
 from tenure.backends.beanstalk.protocol import Reply, Stream
 from tenure.errors import BackendUnavailable
 
-PIPELINE = 100  # commands a write: more gained nothing, and deletes became slower
+PIPELINE = 500  # commands a write; fewer mean more wake-ups, and those cost more than the commands
 _CHUNK = 262_144
+_MOST_BYTES = 1 << 20  # a write, so that its deadline fits slow lines too
 _MANY = 16
 _COMMAND = 5e-6  # seconds, the server's for one: it sends each reply by itself, and to wake up for each costs more
 
@@ -50,8 +51,7 @@ class Connection:
         """Send commands, and return as many replies; the last may take `wait` seconds longer than usual."""
         replies: list[Reply] = []
         try:
-            for start in range(0, len(commands), PIPELINE):
-                batch = commands[start : start + PIPELINE]
+            for batch in _batches(commands):
                 self._socket.settimeout(self._patience)
                 self._socket.sendall(b"".join(batch))
                 self._socket.settimeout(self._patience + wait)
@@ -102,3 +102,16 @@ class Connection:
                 raise ValueError(f"the server answered {reply.word.decode()}")
             else:
                 replies.append(reply)
+
+
+def _batches(commands: Sequence[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    for command in commands:
+        if batch and (len(batch) == PIPELINE or size + len(command) > _MOST_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(command)
+        size += len(command)
+    if batch:
+        yield batch
