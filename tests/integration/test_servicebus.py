@@ -94,9 +94,12 @@ class TestLocks:
             lease(backend, seconds=60)
         assert [each.suspect for each in lease(backend)] == [False]
 
-    def test_a_receiver_that_nobody_asks_gives_back_what_arrives(self, opened, message):
+    def test_a_receiver_that_nobody_asks_takes_its_credit_back_and_swallows_nothing(
+        self, opened, message, emulator, eventually
+    ):
         idle, other = opened(), opened()
         assert lease(idle, 10) == []
+        eventually(lambda: not any(outlet.credit for outlet in emulator.queues[QUEUE].outlets))
         other.put([message(1)])
         (taken,) = lease(other, wait=4.0)
         assert (taken.id, taken.suspect, taken.fence) == (message(1).id, False, 1)
