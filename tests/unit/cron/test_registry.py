@@ -143,7 +143,7 @@ def test_registering_runs_and_opens_nothing(app):
     app.schedule("clean").every_minute()
     app.schedules.all()
 
-    assert app._channels == {}
+    assert app._channels._open == {}
 
 
 @pytest.mark.parametrize(
