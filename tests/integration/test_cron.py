@@ -374,6 +374,27 @@ def test_run_does_this_minute_and_tells_what_became_of_it(app):
     assert app.backend.counts()["default"]["ready"] == 1
 
 
+def test_run_tells_of_what_is_off_and_writes_nothing_down(app):
+    app.schedule("load").every_minute().environments("staging")
+    app.schedule("report").every_minute().depends_on("load")
+    ran = app.cron.run()
+    assert [(each.schedule.name, each.record.state, each.record.why) for each in ran] == [
+        ("load", "skipped", "only in staging; this is development"),
+        ("report", "skipped", "depends on 'load', which was skipped"),
+    ]
+    assert (states(app, "load"), states(app, "report")) == ([], ["skipped"])
+
+
+def test_what_waits_for_a_schedule_that_is_gone_ends_after_a_day(app, start):
+    beats = start()
+    tick = TickRecord(id=job_id("old", 60_000_000), schedule="old", tick=60_000_000, due=60_000_000, state="waiting")
+    app.cron.ledger.enter([tick])
+    beats.after(86_000)
+    assert states(app, "old") == ["waiting"]
+    beats.after(1000)
+    assert (states(app, "old"), whys(app, "old")) == (["skipped"], ["its schedule is not known any more"])
+
+
 def test_run_makes_up_for_missed_minutes(app, clock):
     app.schedule("load").every_minute().misfire("all")
     app.cron.run()

@@ -1,6 +1,6 @@
 """Keeping: the schedules of an app at work, and what is known of their ticks; `app.cron`."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tenure.app.desk import AppDesk
@@ -10,7 +10,7 @@ from tenure.cron.agenda import Due
 from tenure.cron.bookkeeper import Bookkeeper
 from tenure.cron.inline import Inline
 from tenure.cron.occurrence import job_id
-from tenure.cron.plan import plan
+from tenure.cron.plan import Step, plan, reason_to_skip
 from tenure.cron.registry import Schedules
 from tenure.cron.schedule import Schedule
 from tenure.cron.scheduler import Scheduler
@@ -88,21 +88,18 @@ class Cron:
         now = ledger.time()
         moment = now if at is None else at
         steps = plan(self.schedules.all(), moment, self.environment, only)
-        before = set(ledger.known([job_id(step.schedule.name, step.tick) for step in steps]))
+        off = {step.schedule.name: why for step in steps if (why := reason_to_skip(step.schedule, self.environment))}
+        due = [Due(step.schedule, step.tick) for step in steps if step.schedule.name not in off]
+        before = set(ledger.known([job_id(each.schedule.name, each.tick) for each in due]))
         if at is None and not only:
             scheduler.beat(since=moment - moment % _MINUTE - 1)
-        due = [Due(step.schedule, step.tick) for step in steps]
         scheduler.take_up(due, now, only or None)
         while inline:
             runner.perform(*inline.pop(0))
             if not inline:
                 scheduler.tend()
         known = ledger.known([job_id(each.schedule.name, each.tick) for each in due])
-        return [
-            Ran(each.schedule, known[id], id not in before)
-            for each in due
-            if (id := job_id(each.schedule.name, each.tick)) in known
-        ]
+        return [_ran(step, known, before, off) for step in steps]
 
     def history(self, name: str, *, states: Sequence[TickState] = (), limit: int = 20) -> list[TickRecord]:
         """The newest ticks of a schedule, also of one that is gone."""
@@ -119,3 +116,11 @@ class Cron:
         """One that beats when it is told to; `run_inline` is given what is to run in this process."""
         ledger = self.ledger
         return Scheduler(self.schedules.all(), ledger, self.desk(ledger), self.environment, run_inline)
+
+
+def _ran(step: Step, known: Mapping[str, TickRecord], before: Collection[str], off: Mapping[str, str]) -> Ran:
+    """What became of a step; what does not run here at all is told, and not written down."""
+    name, id = step.schedule.name, job_id(step.schedule.name, step.tick)
+    due = step.schedule.due_at(step.tick)
+    skipped = TickRecord(id=id, schedule=name, tick=step.tick, due=due, state="skipped", why=off.get(name))
+    return Ran(step.schedule, known.get(id, skipped), id not in before)

@@ -21,6 +21,7 @@ _AUDITED = 50  # jobs looked at each time: with a backlog most have not ended, a
 _STALE = 5 * MICROSECOND  # since when an intent was given up by whoever had it
 _UNTOLD = 30 * MICROSECOND  # since when nobody may have told how a job ended
 _EVERY = 30 * MICROSECOND
+_FORSAKEN = 86_400 * MICROSECOND
 _LONGEST = 3600.0  # seconds that an inline run without a timeout may take
 
 
@@ -56,7 +57,14 @@ class Tending:
             self._release(waiting, now)
         if now >= self._audit_at or now < self._audit_at - 2 * _EVERY:
             self._audit_at = now + _EVERY
+            self._forsake(now)
             self.settle(self._ledger.unended(["enqueued", "running"], before=now - _UNTOLD, limit=_AUDITED), now)
+
+    def _forsake(self, now: int) -> None:
+        """End what has waited for long and whose schedule is gone: no release that knew it has come back."""
+        old = self._ledger.unended(["intended", "waiting"], before=now - _FORSAKEN, limit=_PAGE)
+        gone = [record for record in old if self._judge.find(record.schedule) is None]
+        self.note([Note(record.id, "skipped", "its schedule is not known any more") for record in gone])
 
     def settle(self, records: Sequence[TickRecord], now: int | None = None) -> list[TickRecord]:
         """Note what has ended without a word, and return the rest."""
