@@ -74,6 +74,21 @@ def test_a_worker_outlives_its_server_and_goes_on_when_it_is_back(server, app, w
 
 
 @pytest.mark.slow
+def test_a_worker_that_starts_while_its_server_is_down_waits_and_joins(server, app, request, tmp_path):
+    id = app.define("note", {"number": 1}).dispatch()
+    server.kill()
+    worker = request.getfixturevalue("worker")
+    give_up = time.monotonic() + 60
+    while "waits for it" not in (tmp_path / "log").read_text():
+        assert worker.poll() is None, (tmp_path / "log").read_text()
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+    server.start()
+    wait_for_done(app, 1)
+    assert app.backend.find(id).output == "1"
+
+
+@pytest.mark.slow
 def test_a_worker_on_a_flushed_server_goes_on_with_what_is_new(server, app, worker):
     app.enqueue_many(app.define("note", {"number": number}).build() for number in range(10))
     wait_for_done(app, 10)

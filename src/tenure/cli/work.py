@@ -15,6 +15,7 @@ from tenure.app.lanes import find_lanes
 from tenure.cli import detaching, logs, processes, progress
 from tenure.cli.failures import JOBS_DIED, CommandError
 from tenure.cli.heart import Heart
+from tenure.cli.joining import join
 from tenure.cli.loading import app_with_handlers, location
 from tenure.cli.logfile import DatedFile
 from tenure.cli.options import WorkOptions, command_line
@@ -114,6 +115,8 @@ def _work(ctx: click.Context, options: WorkOptions, log: DatedFile | None) -> in
             log.attach(debug=ctx.find_root().params["debug"])
         app.settings = msgspec.structs.replace(app.settings, **options.settings())
         lanes = _lanes(app, options)
+        if not options.is_bounded:
+            join(app)
         worker = app.worker(
             lanes=lanes,
             burst=options.burst or options.once,
