@@ -1,8 +1,10 @@
 """Schedules at work: what is due is enqueued once, dependents wait, and what happened is written down."""
 
+import time
 from contextlib import closing
 from datetime import UTC, datetime
 from secrets import token_hex
+from threading import Thread
 
 import pytest
 
@@ -16,6 +18,7 @@ from tenure.testing import FakeClock
 from tenure.wire.signing import new_key
 
 MINUTE = 60.0
+PATIENCE = 60.0
 TICK = (TickSkipped, TickSucceeded, TickFailed)
 
 
@@ -463,3 +466,37 @@ def test_a_broker_without_a_ledger_refuses_to_keep_schedules(beanstalk_url):
         app.schedule(app.define("event", {"name": "x"}).build()).every_minute()
         with pytest.raises(SettingsError, match="setting store"):
             app.cron.run()
+
+
+@pytest.mark.parametrize("kind", ["redis", "postgresql"])
+def test_a_timekeeper_outlives_its_server_and_loses_no_tick(kind, own_server, clock, caplog):
+    server = own_server(kind, durable=True)
+    with Tenure(server.url, clock=clock, environment="development") as app:
+
+        @app.job
+        def load() -> None: ...
+
+        app.schedule("load").every_minute()
+        keeper = app.cron.timekeeper()
+        thread = Thread(target=keeper.run)
+        thread.start()
+        try:
+            assert keeper.ready.wait(PATIENCE)
+            clock.advance(MINUTE)
+            eventually(lambda: states(app, "load") == ["enqueued"])
+            server.kill()
+            clock.advance(MINUTE)
+            eventually(lambda: "keeping the schedules failed, trying again" in caplog.text)
+            server.start()
+            eventually(lambda: states(app, "load") == ["enqueued"] * 2)
+        finally:
+            keeper.stop()
+            thread.join(PATIENCE)
+        assert app.backend.counts()["default"]["ready"] == 2
+
+
+def eventually(condition):
+    give_up = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < give_up, "this never came to be"
+        time.sleep(0.05)  # another thread and a server decide
