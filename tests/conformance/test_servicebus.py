@@ -52,7 +52,7 @@ def warm(address):
 class TestServiceBus(BackendConformance):
     capabilities = frozenset({"DeadLetters", "Maintained", "Shared"})
     lacks = frozenset({"UniqueIds", "LingeringLeases", "Places"})
-    expected_skips = 92
+    expected_skips = 93
 
     @pytest.fixture
     def clock(self):

@@ -84,6 +84,7 @@ class Keeping:
         (lease,) = take(backend)
         assert (numbers([lease]), lease.attempts, lease.crashes) == ([1], 0, 0)
 
+    @needs(PLACES)
     def test_a_reaped_message_comes_after_higher_priorities_and_before_what_was_put_later(
         self, backend: FullBackend, clock: AdvancingClock
     ) -> None:
