@@ -135,5 +135,17 @@ def test_what_runs_inline_is_given_up_when_the_grace_is_over(shop, eventually):
     assert (newest["state"], newest["why"]) == ("failed", "the scheduler was stopped before it had ended")
 
 
+def test_a_scheduler_waits_for_a_server_that_is_down(shop, own_server):
+    server = own_server("redis")
+    server.kill()
+    keeper = shop.start("cron", "work", TENURE_URL=server.url, TENURE_ENVIRONMENT="development")
+    while "waits for it" not in keeper.stderr.readline():
+        assert keeper.poll() is None
+    server.start()
+    assert keeper.stdout.readline().startswith("Keeping 4 schedules")
+    keeper.send_signal(signal.SIGTERM)
+    assert keeper.wait(30) == 0
+
+
 def _queues(health):
     return health["queues"].values() if isinstance(health.get("queues"), dict) else health["queues"]

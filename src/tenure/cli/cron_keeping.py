@@ -14,6 +14,7 @@ from tenure.cli import printing, processes
 from tenure.cli.cron_times import at_time, moment_of
 from tenure.cli.failures import JOBS_DIED
 from tenure.cli.heart import Heart
+from tenure.cli.joining import join
 from tenure.cli.loading import app_with_handlers
 from tenure.cli.logfile import DatedFile
 from tenure.cli.pidfile import PidFile
@@ -67,6 +68,7 @@ def work(ctx: click.Context, stop_grace: float | None, pid_file: str | None, log
     with PidFile(pid_file) if pid_file else nullcontext(), app_with_handlers() as app:
         if log:
             log.attach(debug=ctx.find_root().params["debug"])
+        join(app)
         signals = _keep(app, app.settings.stop_grace if stop_grace is None else stop_grace, quiet=quiet)
     if not signals.told:
         if log:

@@ -1,4 +1,4 @@
-"""Joining: a worker that starts while its server is down waits for it."""
+"""Joining: a worker or a scheduler that starts while its server is down waits for it."""
 
 import logging
 import os
@@ -26,7 +26,7 @@ def join(app: Tenure) -> None:
                 raise
             if time.monotonic() >= remind_at:
                 remind_at = time.monotonic() + _REMINDER
-                logger.warning("the backend cannot be reached, and this worker waits for it: %s", error)
+                logger.warning("the backend cannot be reached, and this process waits for it: %s", error)
             Notifier(os.environ).tell(STATUS=f"waiting for the backend: {error}", EXTEND_TIMEOUT_USEC=_EXTENSION)
             time.sleep(pauses.longer())
         else:
