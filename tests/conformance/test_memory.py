@@ -10,7 +10,7 @@ from tenure.testing.conformance import BackendConformance, LedgerConformance, St
 class TestMemory(BackendConformance):
     capabilities = frozenset(
         {"Inspectable", "DeadLetters", "Burying", "Maintained", "Steerable", "Scannable", "Parking", "Exclusive"}
-        | {"Statistical"}
+        | {"Statistical", "Listable"}
     )
     expected_skips = 6  # those with a second process
 

@@ -12,6 +12,7 @@ class TestMariadb(BackendConformance):
         {
             "Inspectable",
             "Statistical",
+            "Listable",
             "DeadLetters",
             "Burying",
             "Maintained",

@@ -12,6 +12,7 @@ class TestPostgresql(BackendConformance):
         {
             "Inspectable",
             "Statistical",
+            "Listable",
             "DeadLetters",
             "Burying",
             "Maintained",

@@ -12,6 +12,7 @@ class TestRedis(BackendConformance):
         {
             "Inspectable",
             "Statistical",
+            "Listable",
             "DeadLetters",
             "Burying",
             "Maintained",

@@ -50,7 +50,17 @@ def agrees(client):
 
 class TestRedisCluster(BackendConformance):
     capabilities = frozenset(
-        {"Inspectable", "DeadLetters", "Burying", "Maintained", "Steerable", "Scannable", "Shared", "Statistical"}
+        {
+            "Inspectable",
+            "DeadLetters",
+            "Burying",
+            "Maintained",
+            "Steerable",
+            "Scannable",
+            "Shared",
+            "Statistical",
+            "Listable",
+        }
     )
     expected_skips = 26  # those with guards, and with jobs that are unique
 

@@ -12,6 +12,7 @@ class TestSqlite(BackendConformance):
         {
             "Inspectable",
             "Statistical",
+            "Listable",
             "DeadLetters",
             "Burying",
             "Maintained",

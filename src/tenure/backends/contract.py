@@ -224,6 +224,25 @@ class Inspectable(Counted, Protocol):
 
 
 @runtime_checkable
+class Listable(Protocol):
+    """Backends that show their jobs a page at a time, at the cost of what is shown."""
+
+    def queues_with(self, state: str) -> list[str]:
+        """The queues that have, or may have, jobs in this state."""
+        ...
+
+    def page(
+        self, state: str, queue: str, *, limit: int, cursor: str | None = None
+    ) -> tuple[list[JobRecord], str | None]:
+        """Jobs of one state and queue, without bodies, and the cursor of the next page, None after the last.
+
+        What is ready is shown in the order it runs, what is delayed or leased by when that ends, what has ended
+        or died the newest first.
+        """
+        ...
+
+
+@runtime_checkable
 class DeadLetters(Protocol):
     """The jobs that will not run again unless somebody says so."""
 

@@ -31,6 +31,7 @@ from tenure.backends.contract import (
     WorkerRecord,
 )
 from tenure.backends.memory_ledger import MemoryLedger
+from tenure.backends.memory_listing import page_of
 from tenure.backends.memory_statistics import MemoryStatistics
 from tenure.backends.opening import options
 from tenure.clock import MICROSECOND, Clock, SystemClock
@@ -189,6 +190,17 @@ class MemoryBackend:
         rest = [(place, head) for place, head in found if place > int(cursor or 0)]
         page = rest[:limit]
         return [head for _, head in page], str(page[-1][0]) if len(rest) > limit else None
+
+    def queues_with(self, state: str) -> list[str]:
+        with self._changed:
+            return sorted({entry.message.queue for entry in self._entries.values() if entry.state == state})
+
+    def page(
+        self, state: str, queue: str, *, limit: int, cursor: str | None = None
+    ) -> tuple[list[JobRecord], str | None]:
+        with self._changed:
+            entries = [e for e in self._entries.values() if e.state == state and e.message.queue == queue]
+            return page_of([(_record(e, self._owner), e.place[-1]) for e in entries], state, limit, cursor)
 
     def waiting(self) -> list[JobRecord]:
         """Ready and delayed jobs, by queue and then in the order they would run once due; for tests."""

@@ -6,10 +6,13 @@ from typing import Any
 import click
 
 from tenure.app import Tenure
-from tenure.backends.contract import Fate, Inspectable
-from tenure.cli import printing, records
+from tenure.backends.contract import STATES, Fate, Inspectable, Listable
+from tenure.backends.opening import without_secrets
+from tenure.cli import printing, records, searching
+from tenure.cli.durations import microseconds
 from tenure.cli.failures import CommandError
 from tenure.cli.loading import any_app
+from tenure.cli.searching import Sought
 from tenure.definition.progress import Progress
 
 _TOLD: dict[Fate, str] = {"cancelled": "cancelled", "asked": "asked to stop, because it is running"}
@@ -17,7 +20,56 @@ _TOLD: dict[Fate, str] = {"cancelled": "cancelled", "asked": "asked to stop, bec
 
 @click.group()
 def jobs() -> None:
-    """Look at single jobs, and cancel them."""
+    """List and show jobs, try them again, and cancel them."""
+
+
+@jobs.command("list")
+@click.option("--state", "states", type=click.Choice(STATES), multiple=True, help="Only this state; may be repeated.")
+@click.option("--queue", metavar="NAME", help="Only this queue.")
+@click.option("--job", "handler", metavar="HANDLER", help="Only jobs of this handler.")
+@click.option("--name", metavar="TEXT", help="Only jobs of this name.")
+@click.option("--older-than", metavar="TIME", help="Only those that ended, or were enqueued, longer ago: 10m, 2d.")
+@click.option("--newer-than", metavar="TIME", help="Only those that ended, or were enqueued, within this time.")
+@click.option("--text", metavar="TEXT", help="Only those with this in their id, name, reason, result or an error.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_(limit: int, as_json: bool, older_than: str | None, newer_than: str | None, **sought: Any) -> None:
+    """List jobs: what waits in the order it runs, what has ended the newest first."""
+    with any_app() as app:
+        if not isinstance(app.backend, Listable):
+            raise CommandError(f"the backend {without_secrets(app.settings.url)!r} cannot list jobs")
+        now = app.clock.now()
+        before = None if older_than is None else now - microseconds(older_than, "--older-than")
+        since = None if newer_than is None else now - microseconds(newer_than, "--newer-than")
+        sought["queue"] = sought["queue"] and app.queues.resolve(sought["queue"])
+        found, is_more = searching.found(app.backend, Sought(**sought, since=since, before=before), limit)
+    rows = [records.line(job) for job in found]
+    if as_json:
+        printing.as_json(rows)
+    elif rows:
+        printing.table(list(rows[0]), [list(row.values()) for row in rows])
+    else:
+        click.echo("no such jobs")
+    if is_more:
+        click.echo("there may be more: --limit shows more, a narrower search finds what is further back", err=True)
+
+
+@jobs.command()
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def retry(ids: tuple[str, ...], as_json: bool) -> None:
+    """Make dead letters ready again, with fresh counters."""
+    with any_app() as app:
+        revived = records.dead_letters(app).replay(ids)
+        others = [id for id in dict.fromkeys(ids) if id not in revived]
+        refused = "; ".join(_no_retry(app, id) for id in others)
+    if as_json:
+        printing.as_json({"retried": revived})
+    else:
+        for id in revived:
+            click.echo(f"{printing.text(id)} is ready again")
+    if refused:
+        raise CommandError(refused)
 
 
 @jobs.command()
@@ -83,6 +135,13 @@ def _took(run: Mapping[str, Any] | None) -> str:
         ("on", run["worker"], printing.text),
     ]
     return ", ".join(f"{word} {show(value)}" for word, value, show in parts if value is not None)
+
+
+def _no_retry(app: Tenure, id: str) -> str:
+    record = app.backend.find(id) if isinstance(app.backend, Inspectable) else None
+    if record is None:
+        return f"no job {id!r} is known here"
+    return f"job {id!r} is {record.state}; only dead letters can be tried again"
 
 
 def _refusal(app: Tenure, id: str, fate: Fate) -> str:

@@ -68,6 +68,22 @@ def summary(record: JobRecord) -> dict[str, Any]:
     }
 
 
+def line(record: JobRecord) -> dict[str, Any]:
+    """A job in a list of any state."""
+    return {
+        "id": record.id,
+        "state": record.state,
+        "queue": record.queue,
+        "job": record.handler,
+        "name": record.name,
+        "attempts": record.attempts,
+        "enqueued_at": moment(record.enqueued_at),
+        "due_at": moment(record.due_at),
+        "finished_at": moment(record.finished_at),
+        "why": error_of(record.failures) or record.reason,
+    }
+
+
 def error_of(failures: Sequence[Failure]) -> str | None:
     """The last error, as `Type: message`."""
     return told(failures[-1]) if failures else None

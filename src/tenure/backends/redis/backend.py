@@ -11,6 +11,7 @@ from tenure.backends.redis.doubts import Doubts
 from tenure.backends.redis.facts import RedisFacts
 from tenure.backends.redis.guarding import RedisGuarding
 from tenure.backends.redis.ledger import RedisLedger
+from tenure.backends.redis.listing import RedisListing
 from tenure.backends.redis.names import Names
 from tenure.backends.redis.putting import Putting
 from tenure.backends.redis.records import RedisRecords
@@ -42,6 +43,8 @@ class RedisBackend:
         self.cancel, self.asked_to_stop = steering.cancel, steering.asked_to_stop
         self.note_progress = steering.note_progress
         self.greet, self.part, self.workers = roster.greet, roster.part, roster.workers
+        listing = RedisListing(scripts, names, records.queues, records.found)
+        self.queues_with, self.page = listing.queues_with, listing.page
         statistics = RedisStatistics(scripts, names)
         self.note_tallies, self.tallies = statistics.note_tallies, statistics.tallies
         self.fold_tallies, self.drop_tallies = statistics.fold_tallies, statistics.drop_tallies

@@ -35,12 +35,12 @@ class RedisRecords:
     def find(self, id: str) -> JobRecord | None:
         for queue, found in self._everywhere("find", id):
             if found:
-                return self._found(id, queue, found)
+                return self.found(id, queue, found)
         return None
 
     def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
         """Goes through the queues by name; the cursor is the server's own and the queue it is for."""
-        queues = self._queues()
+        queues = self.queues()
         position, _, queue = (cursor or f"0:{queues[0] if queues else ''}").partition(":")
         if queue not in queues:
             return [], None
@@ -83,7 +83,7 @@ class RedisRecords:
 
     def trim(self, state: str, before: int, limit: int) -> int:
         gone = 0
-        for queue in self._queues():
+        for queue in self.queues():
             if gone < limit:
                 gone += self._scripts.run("trim", self._names.queue(queue), [state, before, limit - gone])
         return gone
@@ -95,21 +95,21 @@ class RedisRecords:
 
     def _of_dead(self, name: str, ids: Sequence[str]) -> list[str]:
         """Not repeated when there is no answer: the second would say that nothing was dead."""
-        found = self._scripts.run_each(self._calls(name, tuple(dict.fromkeys(ids)), self._queues()))
+        found = self._scripts.run_each(self._calls(name, tuple(dict.fromkeys(ids)), self.queues()))
         return [id.decode() for each in found for id in each]
 
     def _everywhere(self, name: str, *words: Word, queues: Sequence[str] | None = None) -> list[tuple[str, Any]]:
         """What a script that only looks answers on every queue, or on these."""
-        named = self._queues() if queues is None else queues
+        named = self.queues() if queues is None else queues
         return list(zip(named, patiently(lambda: self._scripts.run_each(self._calls(name, words, named))), strict=True))
 
     def _calls(self, name: str, words: Sequence[Word], queues: Sequence[str]) -> list[Call]:
         return [(name, self._names.queue(queue), words) for queue in queues]
 
-    def _queues(self) -> list[str]:
+    def queues(self) -> list[str]:
         return sorted(name.decode() for name in patiently(lambda: self._line.ask("SMEMBERS", self._names.queues)))
 
-    def _found(self, id: str, queue: str, found: list[Any]) -> JobRecord | None:
+    def found(self, id: str, queue: str, found: list[Any]) -> JobRecord | None:
         state, record, meta, moment, outcome, failures, progress, asked, waits_for = found
         errors = notation.read_failures(failures)
         if state == b"ended":

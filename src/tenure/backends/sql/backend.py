@@ -16,6 +16,7 @@ from tenure.backends.sql.dialect import Dialect, Grant, Pair
 from tenure.backends.sql.guarding import SqlGuarding
 from tenure.backends.sql.joining import joined
 from tenure.backends.sql.ledger import SqlLedger
+from tenure.backends.sql.listing import SqlListing
 from tenure.backends.sql.records import SqlRecords
 from tenure.backends.sql.statistics import SqlStatistics
 from tenure.backends.sql.steering import SqlSteering
@@ -43,6 +44,8 @@ class SqlBackend:
         self.bury = records.bury
         self.greet, self.part, self.workers = records.greet, records.part, records.workers
         self.trim = records.trim
+        listing = SqlListing(dialect, records)
+        self.queues_with, self.page = records.queues_with, listing.page
         statistics = SqlStatistics(dialect)
         self.note_tallies, self.tallies = statistics.note_tallies, statistics.tallies
         self.fold_tallies, self.drop_tallies = statistics.fold_tallies, statistics.drop_tallies

@@ -28,10 +28,10 @@ class SqlRecords:
 
     def find(self, id: str) -> JobRecord | None:
         for row in self._dialect.read(sql.FIND_LIVE, {"id": id}):
-            return _live(row, self._failures([id])[id])
+            return _live(row, self.failures([id])[id])
         for statement in (sql.FIND_DEAD, sql.FIND_ENDED):
             for row in self._dialect.read(statement, {"id": id}):
-                return _ended(row, self._failures([id])[id])
+                return ended(row, self.failures([id])[id])
         return None
 
     def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
@@ -47,8 +47,8 @@ class SqlRecords:
             rows = self._dialect.read(sql.LIST_DEAD, page)
         else:
             rows = self._dialect.read(sql.LIST_DEAD_OF_QUEUE, {**page, "queue": queue})
-        failures = self._failures([row[0] for row in rows])
-        return [_ended(row, failures[row[0]]) for row in rows]
+        failures = self.failures([row[0] for row in rows])
+        return [ended(row, failures[row[0]]) for row in rows]
 
     def replay(self, ids: Sequence[str]) -> list[str]:
         now = self._dialect.now()
@@ -87,12 +87,23 @@ class SqlRecords:
 
         return self._dialect.transact(delete)
 
+    def queues_with(self, state: str) -> list[str]:
+        table = _TABLES.get(state)
+        statement = sql.NEXT_QUEUE.format(table=table or "history", of_state="" if table else "state = :state AND ")
+        found: list[str] = []
+        while True:
+            given = {"after": found[-1] if found else ""} | ({} if table else {"state": state})
+            ((queue,),) = self._dialect.read(statement, given)
+            if queue is None:
+                return found
+            found.append(queue)
+
     def trim(self, state: str, before: int, limit: int) -> int:
         if state == "dead":
             old = self._dialect.read(sql.OLD_DEAD, {"before": before, "limit": limit})
             return len(self.discard([id for (id,) in old])) if old else 0
         old = []
-        for (queue,) in self._dialect.read(sql.HISTORY_QUEUES, {"state": state}):
+        for queue in self.queues_with(state):
             page = {"state": state, "queue": queue, "before": before, "limit": limit - len(old)}
             old += self._dialect.read(sql.OLD_HISTORY, page)
 
@@ -129,7 +140,7 @@ class SqlRecords:
         found = [msgspec.json.decode(record, type=WorkerRecord) for (record,) in rows]
         return sorted(found, key=lambda worker: worker.started_at)
 
-    def _failures(self, ids: list[str]) -> dict[str, tuple[Failure, ...]]:
+    def failures(self, ids: list[str]) -> dict[str, tuple[Failure, ...]]:
         found: dict[str, tuple[Failure, ...]] = dict.fromkeys(ids, ())
         for id, record in self._dialect.read(sql.FAILURES, {"ids": ids}) if ids else ():
             found[id] += (_failure(record),)
@@ -201,6 +212,7 @@ def _live(row: tuple[Any, ...], failures: tuple[Failure, ...]) -> JobRecord:
     )
 
 
+_TABLES = {"ready": "ready", "delayed": "delayed", "parked": "parked", "leased": "lease", "dead": "dead"}
 _run = msgspec.json.Decoder(Run).decode
 _ENDED = (
     *("id", "queue", "priority", "handler", "name", "state", "attempts", "crashes", "fence"),
@@ -208,6 +220,6 @@ _ENDED = (
 )
 
 
-def _ended(row: tuple[Any, ...], failures: tuple[Failure, ...]) -> JobRecord:
+def ended(row: tuple[Any, ...], failures: tuple[Failure, ...]) -> JobRecord:
     run = None if row[-1] is None else _run(row[-1])
     return JobRecord(**dict(zip(_ENDED, (*row[:-1], run), strict=True)), failures=failures)

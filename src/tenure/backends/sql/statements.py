@@ -61,7 +61,8 @@ KEEP_FAILURE = "INSERT INTO tenure_failure (id, fence, record) VALUES (:id, 0, :
 DROP_DEAD = "DELETE FROM tenure_dead WHERE id IN :ids"
 DROP_FAILURES = "DELETE FROM tenure_failure WHERE id IN :ids"
 DROP_HISTORY = "DELETE FROM tenure_history WHERE id IN :ids"
-HISTORY_QUEUES = "SELECT DISTINCT queue FROM tenure_history WHERE state = :state"
+# One look at an index for each queue: DISTINCT would read all that there is.
+NEXT_QUEUE = "SELECT min(queue) FROM tenure_{table} WHERE {of_state}queue > :after"
 OLD_HISTORY = """
 SELECT id FROM tenure_history WHERE state = :state AND queue = :queue AND finished < :before
 ORDER BY finished LIMIT :limit

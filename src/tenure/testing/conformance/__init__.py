@@ -19,6 +19,7 @@ pytest.register_assert_rewrite(
     f"{__name__}.steering",
     f"{__name__}.parking",
     f"{__name__}.history",
+    f"{__name__}.listing",
     f"{__name__}.store",
     f"{__name__}.ledger",
 )
@@ -28,6 +29,7 @@ from tenure.testing.conformance.history import History  # noqa: E402
 from tenure.testing.conformance.keeping import Keeping  # noqa: E402
 from tenure.testing.conformance.leasing import Leasing  # noqa: E402
 from tenure.testing.conformance.ledger import LedgerConformance  # noqa: E402
+from tenure.testing.conformance.listing import Listing  # noqa: E402
 from tenure.testing.conformance.messages import AdvancingClock, FullBackend  # noqa: E402
 from tenure.testing.conformance.parking import Parked  # noqa: E402
 from tenure.testing.conformance.putting import Putting  # noqa: E402
@@ -41,12 +43,13 @@ __all__ = ["AdvancingClock", "BackendConformance", "LedgerConformance", "StoreCo
 
 
 class BackendConformance(
-    Putting, Leasing, Settling, Keeping, DeadLettering, Recording, History, Sharing, Steering, Parked
+    Putting, Leasing, Settling, Keeping, DeadLettering, Recording, History, Listing, Sharing, Steering, Parked
 ):
     """Each test is one promise; a test that needs a capability the backend lacks is skipped by that name.
 
     Capabilities are the optional protocols (`Inspectable`, `DeadLetters`, `Maintained`, `Steerable`, `Scannable`,
-    `Parking`, `Exclusive`, `Burying`, `Statistical`) and `Shared`: others can open the backend at the fixture `url`.
+    `Parking`, `Exclusive`, `Burying`, `Statistical`, `Listable`) and `Shared`:
+    others can open the backend at the fixture `url`.
     What brokers `lacks` of what all others can do is `UniqueIds`, `LingeringLeases` and `Places`.
     """
 

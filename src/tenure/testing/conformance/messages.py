@@ -14,6 +14,7 @@ from tenure.backends.contract import (
     Inspectable,
     JobRecord,
     Lease,
+    Listable,
     Maintained,
     Message,
     Nack,
@@ -36,6 +37,10 @@ class FullBackend(Backend, Inspectable, DeadLetters, Burying, Maintained, Steera
 
 class GuardedBackend(FullBackend, Store, Parking, Exclusive, Protocol):
     """A backend that is a store of guards too."""
+
+
+class ListableBackend(FullBackend, Listable, Protocol):
+    """A backend that shows its jobs a page at a time."""
 
 
 class StatisticalBackend(FullBackend, Statistical, Protocol):

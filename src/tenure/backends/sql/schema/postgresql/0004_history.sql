@@ -2,6 +2,10 @@
 
 ALTER TABLE tenure_history ADD COLUMN run TEXT;
 
+-- Whole batches end at one moment: without the id in it, a page of them would have to be sorted.
+DROP INDEX tenure_history_finished;
+CREATE INDEX tenure_history_finished ON tenure_history (state, queue, finished, id);
+
 CREATE TABLE tenure_tally (
     slot    BIGINT NOT NULL,       -- when the stretch began
     queue   TEXT   COLLATE "C" NOT NULL,

@@ -1,0 +1,66 @@
+"""With a long history, what people ask reads no more rows than it shows."""
+
+import sqlite3
+
+import pytest
+
+from tenure.backends.opening import open_backend
+from tenure.backends.sql import listing, statements, statistics
+from tenure.backends.sql.postgresql.dialect import translated
+from tenure.backends.sql.sqlite.dialect import translated as in_sqlite
+from tenure.clock import SystemClock
+
+GIVEN = {"queue": "mail", "state": "done", "first": 0, "second": 0, "limit": 50, "since": 0, "until": 1, "after": ""}
+QUEUES = statements.NEXT_QUEUE.format(table="history", of_state="state = :state AND ")
+ASKED = {
+    **{f"page of {state}": text for state, text in listing.LIVE.items() if state != "parked"},
+    "page of done": listing.ENDED,
+    "page of dead": listing.DEAD,
+    "queues of done": QUEUES,
+    "statistics": statistics.TALLIES,
+    "loose tallies": statistics.LOOSE.replace("FOR UPDATE", ""),
+}
+
+
+@pytest.fixture
+def sqlite(tmp_path):
+    open_backend(f"sqlite:///{tmp_path}/jobs.db", SystemClock()).close()
+    connection = sqlite3.connect(tmp_path / "jobs.db")
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_sqlite_searches_an_index_and_sorts_nothing(sqlite, asked):
+    plan = sqlite.execute(f"EXPLAIN QUERY PLAN {in_sqlite(ASKED[asked])}", {**GIVEN, "before": 1}).fetchall()
+    steps = [step[-1] for step in plan]
+    assert all(step.startswith("SEARCH") for step in steps), steps
+
+
+def test_health_without_ended_jobs_does_not_touch_the_history(sqlite):
+    plan = sqlite.execute(f"EXPLAIN QUERY PLAN {statements.COUNTS_LIVE}").fetchall()
+    assert not [step for step in plan if "tenure_history" in step[-1]]
+
+
+@pytest.mark.slow
+def test_postgresql_reads_only_the_rows_it_shows_of_a_long_history(postgres_place):
+    import psycopg
+
+    url, empty = postgres_place
+    empty()
+    open_backend(url, SystemClock()).close()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO tenure_history SELECT 'id-' || n, 'mail', -5, 'greet', NULL, 'done', 0, 0, 1, n, n, n, 'me', "
+            "1.0, NULL, NULL, NULL FROM generate_series(1, 200000) AS n"
+        )
+        for text in (listing.ENDED, QUEUES):
+            given = {**GIVEN, "first": 1 << 62, "second": ""}
+            rows = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {translated(text)}", given).fetchone()[0]
+            assert most_rows(rows[0]["Plan"]) <= 60
+
+
+def most_rows(plan):
+    """The most rows that any step of a plan took."""
+    here = plan["Actual Rows"] * plan["Actual Loops"] + plan.get("Rows Removed by Filter", 0)
+    return max([here, *(most_rows(part) for part in plan.get("Plans", ()))])
