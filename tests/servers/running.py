@@ -9,13 +9,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.servers.fetching import UNPACKED, fetch
 from tests.servers.kinds import KINDS, Kind, find_programs
 
 START_SECONDS = 60
+_TRIES = 3
 STOP_SECONDS = 15
 
 
@@ -119,17 +120,26 @@ class Server:
             raise OSError(f"{self.kind.name} could not be prepared: {self._tail()}")
 
     def _tail(self) -> str:
-        return self._log.read_text(errors="replace")[-1000:]
+        return self._log.read_text(errors="replace")[-4000:]
 
 
 @contextmanager
 def started(name: str, durable: bool = False, more: Sequence[str] = ()) -> Iterator[Server]:
     """A server of one's own, gone when the block ends; `more` are arguments of its program."""
-    server = Server(KINDS[name], durable, more)
+    server = _made(KINDS[name], durable, more)
     try:
         yield server
     finally:
         server.stop()
+
+
+def _made(kind: Kind, durable: bool, more: Sequence[str]) -> Server:
+    """A server that runs; a busy machine may fail to start one at first."""
+    for _ in range(_TRIES - 1):
+        with suppress(OSError):
+            return Server(kind, durable, more)
+        time.sleep(1)
+    return Server(kind, durable, more)
 
 
 def _programs(kind: Kind) -> list[Path]:
