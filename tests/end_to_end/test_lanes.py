@@ -59,6 +59,7 @@ def test_queues_in_the_arguments_make_a_lane_of_their_own(lanes, one_each):
 
 
 def test_the_lanes_of_a_worker_are_shown(lanes, eventually):
+    lanes("db", "migrate")
     worker = lanes.start("work", "--lane", "bulk", "--lane", "quick")
     eventually(lambda: lanes.json("workers"))
     (found,) = lanes.json("workers")
