@@ -125,9 +125,9 @@ def own_server() -> Iterator[Callable[..., Server]]:
     """Start servers that nobody else uses: `own_server("redis", durable=True)`."""
     with ExitStack() as servers:
 
-        def start(name: str, durable: bool = False, more: Sequence[str] = ()) -> Server:
+        def start(name: str, durable: bool = False, more: Sequence[str] = (), disk: str | None = None) -> Server:
             try:
-                return servers.enter_context(started(name, durable, more))
+                return servers.enter_context(started(name, durable, more, disk))
             except Missing as missing:
                 raise absent(missing) from missing
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.servers.disks import Disk
 from tests.servers.fetching import UNPACKED, fetch
 from tests.servers.kinds import KINDS, Kind, find_programs
 
@@ -25,9 +26,12 @@ class Missing(Exception):
 
 
 class Server:
-    """A running server; it can be killed and started again on the same data and port."""
+    """A running server; it can be killed and started again on the same data and port.
 
-    def __init__(self, kind: Kind, durable: bool = False, more: Sequence[str] = ()) -> None:
+    With a size of `disk` its data lie on a small disk of their own, which can be filled.
+    """
+
+    def __init__(self, kind: Kind, durable: bool = False, more: Sequence[str] = (), disk: str | None = None) -> None:
         self.kind = kind
         self._durable = durable
         self._more = more
@@ -39,7 +43,9 @@ class Server:
         self._data = self.folder / "data"
         self._data.mkdir()
         self._process: subprocess.Popen[bytes] | None = None
+        self._disk: Disk | None = None
         try:
+            self._disk = Disk(self._data, disk) if disk else None
             self._prepare()
             self.start()
         except BaseException:
@@ -50,6 +56,11 @@ class Server:
     def process(self) -> "subprocess.Popen[bytes]":
         assert self._process is not None
         return self._process
+
+    @property
+    def disk(self) -> Disk:
+        assert self._disk is not None
+        return self._disk
 
     def _prepare(self) -> None:
         self._programs = _reachable(_programs(self.kind), self.folder, self._account)
@@ -98,6 +109,8 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        if self._disk:
+            self._disk.remove()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _spawn(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
@@ -124,22 +137,22 @@ class Server:
 
 
 @contextmanager
-def started(name: str, durable: bool = False, more: Sequence[str] = ()) -> Iterator[Server]:
+def started(name: str, durable: bool = False, more: Sequence[str] = (), disk: str | None = None) -> Iterator[Server]:
     """A server of one's own, gone when the block ends; `more` are arguments of its program."""
-    server = _made(KINDS[name], durable, more)
+    server = _made(KINDS[name], durable, more, disk)
     try:
         yield server
     finally:
         server.stop()
 
 
-def _made(kind: Kind, durable: bool, more: Sequence[str]) -> Server:
+def _made(kind: Kind, durable: bool, more: Sequence[str], disk: str | None) -> Server:
     """A server that runs; a busy machine may fail to start one at first."""
     for _ in range(_TRIES - 1):
         with suppress(OSError):
-            return Server(kind, durable, more)
+            return Server(kind, durable, more, disk)
         time.sleep(1)
-    return Server(kind, durable, more)
+    return Server(kind, durable, more, disk)
 
 
 def _programs(kind: Kind) -> list[Path]:

@@ -1,0 +1,117 @@
+"""Transactions that the server rolls back: tried again where they are ours, and the caller's to repeat elsewhere."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import psycopg
+import pymysql
+import pytest
+
+from tenure.backends.contract import Ack, Message
+from tenure.backends.opening import open_backend
+from tenure.clock import SystemClock
+from tests.servers.fixtures import _login
+
+VICTIM = (psycopg.errors.DeadlockDetected, pymysql.OperationalError)  # as the driver says it to its caller
+
+
+def make(id):
+    return Message(id=id, queue="mail", body=b"{}", handler="greet")
+
+
+def kept(backend):
+    return {state: count for state, count in backend.counts()["mail"].items() if count}
+
+
+@pytest.fixture(params=["postgres", "mariadb"])
+def url(request):
+    return request.getfixturevalue(f"{request.param}_url")
+
+
+@pytest.fixture
+def backend(url):
+    backend = open_backend(f"{url}?patience=9", SystemClock())
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+def caller(url):
+    if url.startswith("postgresql"):
+        with psycopg.connect(url) as connection:
+            yield connection
+    else:
+        with pymysql.connect(**_login(url)) as connection:
+            yield connection
+
+
+def test_a_put_that_was_the_victim_of_a_deadlock_is_tried_again(backend, caller):
+    """The caller holds `b` and wants `a`; a put holds `a` and wants `b`. One of them is sacrificed, whichever it is."""
+    with ThreadPoolExecutor(1) as threads:
+        assert backend.put_in(caller, [make("b")]) == ["b"]
+        put = threads.submit(backend.put, [make("a"), make("b"), make("c")])
+        assert waits(put)
+        try:
+            stored = backend.put_in(caller, [make("a")])
+            caller.commit()
+        except VICTIM:
+            caller.rollback()
+            stored = []
+        ours = put.result(20)
+    assert ours == (["c"] if stored else ["a", "b", "c"])
+    assert kept(backend) == {"ready": 3}
+
+
+def test_settlements_that_cross_a_deadlock_all_happen(backend, caller, url):
+    """The caller locks the second job and wants the first; an ack of both holds the first and wants the second."""
+    backend.put([make("a"), make("b")])
+    first, second = backend.lease(["mail"], limit=2, seconds=60)
+    lock = "SELECT 1 FROM tenure_lease WHERE {key} = %s FOR UPDATE"
+    lock = lock.format(key="key" if url.startswith("postgresql") else "`key`")
+    with ThreadPoolExecutor(1) as threads, caller.cursor() as cursor:
+        cursor.execute(lock, (second.token,))
+        ack = threads.submit(backend.ack, [Ack(lease=first), Ack(lease=second)])
+        assert waits(ack)
+        with suppress(*VICTIM):
+            cursor.execute(lock, (first.token,))
+        caller.rollback()
+        assert ack.result(20) == []
+    assert kept(backend) == {"done": 2}
+
+
+def test_a_lock_that_is_given_late_is_waited_for_again(mariadb_url):
+    backend = open_backend(f"{mariadb_url}?patience=3", SystemClock())  # a second for a lock, then error 1205
+    backend.put([make("a")])
+    (lease,) = backend.lease(["mail"], limit=1, seconds=60)
+    with pymysql.connect(**_login(mariadb_url)) as caller, caller.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM tenure_lease WHERE `key` = %s FOR UPDATE", (lease.token,))
+        release = threading.Timer(2.5, caller.rollback)
+        release.start()
+        assert backend.ack([Ack(lease=lease)]) == []
+        release.join()
+    assert kept(backend) == {"done": 1}
+    backend.close()
+
+
+def test_a_serialization_failure_of_our_own_is_tried_again(postgres_url):
+    with psycopg.connect(postgres_url, autocommit=True) as owner:
+        owner.execute(f"ALTER DATABASE {owner.info.dbname} SET default_transaction_isolation = 'repeatable read'")
+    backend = open_backend(postgres_url, SystemClock())
+    backend.put([make("a")])
+    (lease,) = backend.lease(["mail"], limit=1, seconds=60)
+    with psycopg.connect(postgres_url) as caller, ThreadPoolExecutor(1) as threads:
+        caller.execute("UPDATE tenure_lease SET expires = expires + 1")
+        ack = threads.submit(backend.ack, [Ack(lease=lease)])
+        assert waits(ack)
+        caller.commit()  # what the ack saw is not so any more
+        assert ack.result(20) == []
+    assert kept(backend) == {"done": 1}
+    backend.close()
+
+
+def waits(future):
+    """It is still under way after a moment: it waits for a lock, which not every server lets others see."""
+    with pytest.raises(TimeoutError):
+        future.result(0.5)
+    return True
