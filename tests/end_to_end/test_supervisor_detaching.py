@@ -153,7 +153,7 @@ def test_a_detached_worker_that_starts_over_goes_on_with_its_log(tenure, detach,
     os.kill(pid, signal.SIGHUP)
     eventually(lambda: log.read_text().count("Working on") == 2)
     tenure.enqueue("stumble")
-    eventually(lambda: "is dead (failed): ValueError: twice" in log.read_text())
+    eventually(lambda: "is dead (retries_exhausted): ValueError: twice" in log.read_text())
     assert log.read_text().count("is dead") == 1
 
 

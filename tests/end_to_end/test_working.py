@@ -23,7 +23,7 @@ def test_a_worker_tells_of_each_retry_and_each_dead_letter(tenure):
     id = tenure.enqueue("stumble")
     done = tenure("work", "--burst")
     assert f"retried {id} on queue default: attempt 1 failed" in done.stdout.splitlines()
-    assert done.stderr == f"CRITICAL: job {id} on queue 'default' is dead (failed): ValueError: twice\n"
+    assert done.stderr == f"CRITICAL: job {id} on queue 'default' is dead (retries_exhausted): ValueError: twice\n"
 
 
 def test_a_quiet_worker_prints_nothing(tenure):
