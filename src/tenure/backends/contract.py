@@ -341,8 +341,8 @@ class Scannable(Protocol):
 class Maintained(Protocol):
     """Backends that keep history and need it trimmed."""
 
-    def trim(self, state: str, before: int, limit: int) -> int:
-        """Delete up to `limit` ended jobs of this state that finished before this time; returns how many."""
+    def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
+        """Delete up to `limit` ended jobs of this state, and queue, that finished before this time; how many."""
         ...
 
 

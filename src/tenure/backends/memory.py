@@ -268,12 +268,15 @@ class MemoryBackend:
                 if entry is not None:
                     entry.progress = progress
 
-    def trim(self, state: str, before: int, limit: int) -> int:
+    def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         with self._changed:
             ended = [
                 id
                 for id, entry in self._entries.items()
-                if entry.state == state and entry.finished is not None and entry.finished < before
+                if entry.state == state
+                and entry.finished is not None
+                and entry.finished < before
+                and queue in (None, entry.message.queue)
             ]
             for id in ended[:limit]:
                 del self._entries[id]

@@ -19,8 +19,11 @@ _COMMANDS = {
     "dead": "List, replay, export and purge dead letters.",
     "reap": "Return the jobs of workers that vanished.",
     "clean": "Delete what is past its retention.",
+    "purge": "Delete ended jobs for good.",
     "db": "Bring the database schema up to date.",
     "key": "Make, list and retire signing keys.",
+    "init": "Write a settings file and an example.",
+    "service": "Print recipes for systemd and supervisor.",
 }
 
 

@@ -81,11 +81,11 @@ class Graveyard:
             connection.exchange([protocol.delete(job) for job, _ in chosen])
         return [id for _, id in chosen]
 
-    def trim(self, state: str, before: int, limit: int) -> int:
+    def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         """Only dead letters stay here after their end; most of the time one look at the oldest is enough."""
         if state != "dead" or not self._any_died(before):
             return 0
-        old = [letter.id for letter in self.dead(limit=limit) if (letter.finished_at or 0) < before]
+        old = [letter.id for letter in self.dead(queue=queue, limit=limit) if (letter.finished_at or 0) < before]
         return len(self.discard(old)) if old else 0
 
     def _any_died(self, before: int) -> bool:

@@ -81,11 +81,11 @@ class RedisRecords:
             stored |= {id.decode() for id in self._scripts.run("bury", self._names.queue(queue), words)}
         return [id for id in dict.fromkeys(burial.message.id for burial in burials) if id in stored]
 
-    def trim(self, state: str, before: int, limit: int) -> int:
+    def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         gone = 0
-        for queue in self.queues():
+        for name in self.queues() if queue is None else [queue]:
             if gone < limit:
-                gone += self._scripts.run("trim", self._names.queue(queue), [state, before, limit - gone])
+                gone += self._scripts.run("trim", self._names.queue(name), [state, before, limit - gone])
         return gone
 
     def holders(self, uniques: Sequence[str]) -> dict[str, str]:

@@ -53,11 +53,11 @@ class Graveyard:
     def discard(self, ids: Sequence[str]) -> list[str]:
         return self._act(ids, lambda _, graves, chosen: _end(graves, chosen))
 
-    def trim(self, state: str, before: int, limit: int) -> int:
+    def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         """Only dead letters stay here after their end."""
         if state != "dead":
             return 0
-        old = [letter.id for letter in self.dead(limit=limit) if (letter.finished_at or 0) < before]
+        old = [letter.id for letter in self.dead(queue=queue, limit=limit) if (letter.finished_at or 0) < before]
         return len(self.discard(old)) if old else 0
 
     def _peek(self, entity: Entity) -> list[Found]:

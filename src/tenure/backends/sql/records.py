@@ -98,13 +98,15 @@ class SqlRecords:
                 return found
             found.append(queue)
 
-    def trim(self, state: str, before: int, limit: int) -> int:
+    def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         if state == "dead":
-            old = self._dialect.read(sql.OLD_DEAD, {"before": before, "limit": limit})
+            old_dead = sql.OLD_DEAD if queue is None else sql.OLD_DEAD_OF_QUEUE
+            page = {"before": before, "limit": limit} | ({} if queue is None else {"queue": queue})
+            old = self._dialect.read(old_dead, page)
             return len(self.discard([id for (id,) in old])) if old else 0
         old = []
-        for queue in self.queues_with(state):
-            page = {"state": state, "queue": queue, "before": before, "limit": limit - len(old)}
+        for name in self.queues_with(state) if queue is None else [queue]:
+            page = {"state": state, "queue": name, "before": before, "limit": limit - len(old)}
             old += self._dialect.read(sql.OLD_HISTORY, page)
 
         def delete(rows: Rows) -> None:

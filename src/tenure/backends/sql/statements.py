@@ -68,6 +68,9 @@ SELECT id FROM tenure_history WHERE state = :state AND queue = :queue AND finish
 ORDER BY finished LIMIT :limit
 """
 OLD_DEAD = "SELECT id FROM tenure_dead WHERE died < :before ORDER BY died LIMIT :limit"
+OLD_DEAD_OF_QUEUE = """
+SELECT id FROM tenure_dead WHERE queue = :queue AND died < :before ORDER BY died LIMIT :limit
+"""
 
 # Where a lease may have gone that was settled without an answer: over, dead, or back in its place.
 SETTLED = """

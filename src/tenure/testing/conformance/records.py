@@ -122,6 +122,20 @@ class Recording:
         ]
 
     @needs("Maintained", "Inspectable")
+    def test_trimming_one_queue_leaves_the_others(self, backend: FullBackend) -> None:
+        end(backend, 1)
+        limit = end(backend, 2, queue=OTHER) + 1
+        assert backend.trim("done", limit, 10, queue=OTHER) == 1
+        assert (known(backend).state, backend.find(id_of(2))) == ("done", None)
+
+    @needs("Maintained", "Inspectable", "DeadLetters")
+    def test_trimming_dead_letters_of_one_queue_leaves_the_others(self, backend: FullBackend) -> None:
+        backend.put([make(1), make(2, queue=OTHER)])
+        backend.abandon([Abandon(lease=lease, reason="failed") for lease in take(backend, 2, QUEUE, OTHER)])
+        assert backend.trim("dead", (known(backend, 2).finished_at or 0) + 1, 10, queue=OTHER) == 1
+        assert [record.id for record in backend.dead()] == [id_of(1)]
+
+    @needs("Maintained", "Inspectable")
     def test_trimming_one_state_leaves_the_others_and_the_living(self, backend: FullBackend) -> None:
         limit = end(backend, 1, state="cancelled") + 1
         backend.put([make(2), make(3, delay=60)])
