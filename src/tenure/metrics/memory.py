@@ -4,9 +4,10 @@ import threading
 from collections import Counter, OrderedDict
 from typing import Any, Protocol, TypeVar
 
-from tenure.events import Event, Leased, NotBuried, Settled, Status
+from tenure.events import Event, Leased, LeaseLost, NotBuried, Reaped, Settled, Status
 
 MOST_SERIES = 5000
+_LATE = ("timed_out", "timeout")  # an attempt that will be retried, and the last one
 T = TypeVar("T")
 
 _COUNTERS = {
@@ -77,8 +78,14 @@ class WorkerCounters:
             self._settled(event)
         elif isinstance(event, NotBuried):
             self._collector.increment(_NOT_BURIED, len(event.ids), queue=event.queue)
+        elif isinstance(event, LeaseLost):
+            self._collector.increment("leases_lost", len(event.ids), verb=event.verb)
+        elif isinstance(event, Reaped):
+            self._collector.increment("leases_reaped", len(event.ids))
+            self._collector.increment("jobs_crashed", len(event.crashed))
 
     def _settled(self, event: Settled) -> None:
+        self._collector.observe("settle_batch", len(event.settlements))
         kinds = Counter([(each.queue, each.status, each.failed, each.reason) for each in event.settlements])
         for (queue, status, failed, reason), count in kinds.items():
             if status in _COUNTERS:
@@ -87,6 +94,8 @@ class WorkerCounters:
                 self._collector.increment("jobs_failed", count, queue=queue)
             if reason == "bad_signature":
                 self._collector.increment("jobs_rejected_signature", count, queue=queue)
+            if failed and reason in _LATE:
+                self._collector.increment("jobs_timed_out", count, queue=queue)
 
 
 def _key(name: str, labels: dict[str, str]) -> str:

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from tenure.events import Leased, LeaseLost, Settled, Settlement, Status
+from tenure.events import Leased, LeaseLost, Reaped, Settled, Settlement, Status, WorkerStopped
 from tenure.metrics.memory import MOST_SERIES, MemoryCollector, WorkerCounters
 
 
@@ -114,6 +114,19 @@ def test_a_batch_is_counted_queue_by_queue(collector, counters):
 
 
 def test_other_events_count_nothing(collector, counters):
-    counters(LeaseLost(("id-1",), "settle"))
+    counters(WorkerStopped("me"))
 
     assert collector.snapshot()["counters"] == {}
+
+
+def test_timeouts_lost_leases_reaps_and_batches_are_counted(collector, counters):
+    late = Settlement("1", "mail", Status.REQUEUED, 1, "timed_out", True)
+    dead = Settlement("2", "mail", Status.DEAD_LETTERED, 2, "timeout", True)
+    counters(Settled((late, dead)))
+    counters(LeaseLost(("1", "2"), "renew"))
+    counters(Reaped(("1", "2", "3"), ("3",)))
+    found = collector.snapshot()
+    assert found["counters"]["jobs_timed_out|queue=mail"] == 2
+    assert found["counters"]["leases_lost|verb=renew"] == 2
+    assert (found["counters"]["leases_reaped"], found["counters"]["jobs_crashed"]) == (3, 1)
+    assert found["histograms"]["settle_batch"] == {"count": 1, "sum": 2, "min": 2, "max": 2}
