@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.places import VARIABLE
 from benchmarks.rows import ROWS, Numbers
+from benchmarks.serving import PID
 from tests.servers import started
 
 
@@ -65,6 +66,7 @@ def _server(arguments: argparse.Namespace) -> Iterator[str | None]:
         yield arguments.url
     else:
         with started(arguments.server, durable=not arguments.volatile) as server:
+            os.environ[PID] = str(server.process.pid)
             yield server.url
 
 

@@ -11,6 +11,7 @@ from benchmarks.bench import Family, bench, cpu_seconds, percentile, rss_megabyt
 from benchmarks.door import door
 from benchmarks.guards import guarded, parked
 from benchmarks.runners import awaiting, blocking, children, recovery, runners
+from benchmarks.serving import server_cost, server_seconds
 from benchmarks.stages import stages
 
 Numbers = dict[str, float]
@@ -20,31 +21,33 @@ def enqueue_one(jobs: int) -> Numbers:
     """Single enqueues from one process, each durable before the next."""
     count = min(jobs, 3000)
     with bench(1) as it:
-        begun = time.perf_counter()
+        before, begun = server_seconds(), time.perf_counter()
         for i in range(count):
             it.noop.enqueue(i=i)
-        return {"jobs/s": count / (time.perf_counter() - begun)}
+        return {"jobs/s": count / (time.perf_counter() - begun), **server_cost(before, count)}
 
 
 def enqueue_many(jobs: int) -> Numbers:
     """Bulk enqueue from one process, a thousand jobs a round trip."""
     with bench(1) as it:
-        begun = time.perf_counter()
+        before, begun = server_seconds(), time.perf_counter()
         it.enqueue(range(jobs))
-        return {"jobs/s": jobs / (time.perf_counter() - begun)}
+        return {"jobs/s": jobs / (time.perf_counter() - begun), **server_cost(before, jobs)}
 
 
 def drain(jobs: int) -> Numbers:
     """A backlog of no-op jobs run by one process, with what it cost."""
     with bench(jobs) as it:
         it.enqueue(range(jobs))
+        before = server_seconds()
         with it.worker() as process:
             it.wait_for(jobs, process)
-            cpu, rss = cpu_seconds(process.pid), rss_megabytes(process.pid)
+            cpu, rss, served = cpu_seconds(process.pid), rss_megabytes(process.pid), server_cost(before, jobs)
         runs = it.probe.runs()
         return {
             "jobs/s": span_rate(it.probe.starts()),
             "CPU s per 10k": cpu / jobs * 10_000,
+            **served,
             "RSS MB": rss,
             "run exactly once": sum(each == 1 for each in runs) / jobs,
         }

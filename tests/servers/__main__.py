@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from tests.servers.fetching import UNPACKED, fetch
-from tests.servers.kinds import KINDS, find_programs
+from tests.servers.kinds import KINDS, find_programs, pgbouncer
 from tests.servers.running import Missing, started
 
 
@@ -29,7 +29,7 @@ def main() -> int:
 def fetch_missing() -> int:
     """Fetch what is neither addressed nor installed; a failure counts only where every server is expected."""
     failed = False
-    for kind in KINDS.values():
+    for kind in (*KINDS.values(), pgbouncer(upstream=0)):
         if os.environ.get(kind.variable) or find_programs(kind, UNPACKED):
             continue
         print(f"Fetching {kind.name}", flush=True)  # noqa: T201

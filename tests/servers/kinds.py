@@ -119,6 +119,31 @@ KINDS = {
 }
 
 
+def pgbouncer(upstream: int) -> Kind:
+    """A pooler in transaction mode before the PostgreSQL server on this port of the loopback."""
+
+    def start(programs: Sequence[Path], data: Path, port: int, durable: bool) -> Command:
+        lines = (
+            f"[databases]\n* = host=127.0.0.1 port={upstream} user=postgres",
+            f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =",
+            "auth_type = any\npool_mode = transaction\ndefault_pool_size = 3\n",
+        )
+        (data / "pgbouncer.ini").write_text("\n".join(lines))
+        return [str(programs[0]), str(data / "pgbouncer.ini")]
+
+    return Kind(
+        name="pgbouncer",
+        variable="TEST_PGBOUNCER",
+        packages=("pgbouncer",),
+        programs=("pgbouncer",),
+        prepare=_nothing_to_prepare,
+        start=start,
+        ping=pings.postgresql,
+        url="postgresql://postgres@127.0.0.1:{port}/postgres",
+        refuses_root=True,
+    )
+
+
 def find_programs(kind: Kind, unpacked: Path) -> list[Path] | None:
     """The server's programs, all installed or all unpacked from its package, or None."""
     for root in (Path("/"), unpacked):
