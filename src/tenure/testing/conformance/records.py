@@ -50,6 +50,13 @@ class Recording:
         }
 
     @needs("Inspectable")
+    def test_jobs_that_ended_well_need_not_be_counted(self, backend: FullBackend) -> None:
+        end(backend, 1)
+        end(backend, 2, queue=OTHER)
+        backend.abandon([Abandon(lease=put_and_take(backend, make(3))[0], reason="failed")])
+        assert backend.counts(ended=False) == {QUEUE: {**dict.fromkeys(STATES, 0), "dead": 1}}
+
+    @needs("Inspectable")
     def test_an_empty_backend_counts_nothing(self, backend: FullBackend) -> None:
         assert backend.counts() == {}
 
