@@ -18,6 +18,7 @@ from tests.servers.kinds import KINDS, Kind, find_programs
 
 START_SECONDS = 60
 _TRIES = 3
+_HIGHEST = 55_535
 STOP_SECONDS = 15
 
 
@@ -205,7 +206,10 @@ def _environment(program: Path) -> dict[str, str]:
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+    """One that is free now; the members of a Redis Cluster use the one 10 000 above as well."""
+    while True:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port: int = listener.getsockname()[1]
+        if port <= _HIGHEST:
+            return port
