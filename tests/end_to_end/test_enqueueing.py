@@ -27,7 +27,7 @@ def test_a_job_that_is_not_started_in_time_expires(tenure):
     assert tenure("work", "--burst").stdout.endswith("0 dead, 1 expired\n")
     job = tenure.json("jobs", "show", id)
     assert (job["state"], job["reason"][:11]) == ("expired", "expired at ")
-    assert tenure.json("health")["queues"]["default"]["expired"] == 1
+    assert tenure.json("health", "--all")["queues"]["default"]["expired"] == 1
 
 
 def test_a_handler_class_takes_any_json(tenure):
