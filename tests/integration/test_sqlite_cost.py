@@ -14,7 +14,7 @@ from tenure.backends.sql.sqlite import statements
 from tenure.backends.sql.sqlite.dialect import translated
 
 # For people and for the janitor: they may look at every row of a state, or sort a page.
-COLD = {"COUNTS", "COUNTS_LIVE", "HISTORY_QUEUES", "DEAD_IDS", "REPLAY_JOBS", "SCHEMA_EXISTS"}
+COLD = {"COUNTS", "COUNTS_LIVE", "HISTORY_QUEUES", "DEAD_IDS", "NEXT_QUEUE", "REPLAY_JOBS", "SCHEMA_EXISTS"}
 STATEMENTS = {**vars(neutral), **vars(guards_words), **vars(statements)}
 HOT = sorted(name for name in STATEMENTS if re.fullmatch("[A-Z][A-Z_]+", name) and name not in COLD)
 HARMLESS = ("VIRTUAL TABLE", "CONSTANT ROW", "SUBQUERY", "subquery")

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 _TICK = 0.1
 _STALE = 0.25  # an unstarted lease older than this goes back to its place: others may be idle
 _CLOCK_JUMP = 1.0
-_SLOW = 0.5  # a renewal without an answer for this long may not come in time
+_SLOW = 0.5  # with no answer for this long to whatever was asked, a renewal may not come in time
 _SETTLING = 0.02  # from the moment a backend has settled a lease until it is held no longer
 
 
@@ -61,7 +61,13 @@ class Keeper:
         self._stopping.set()
 
     def tick(self) -> None:
-        now = self._clock.monotonic()
+        self._asked = now = self._clock.monotonic()
+        try:
+            self._tick(now)
+        finally:
+            self._asked = None
+
+    def _tick(self, now: float) -> None:
         self._hand_back(_STALE)
         self._renew(now)
         self._warden.rouse(time.monotonic())  # real, as the waits it measures are
@@ -73,7 +79,6 @@ class Keeper:
         leases = self._holdings.renewable(now)
         if not leases:
             return
-        self._asked = now
         try:
             # Guards first: what could not be renewed is tried again, or let go with its lease.
             lost = self._warden.keep(leases)
@@ -81,8 +86,6 @@ class Keeper:
         except BackendError:
             self._let_go(self._holdings.overdue(self._clock.monotonic()))
             raise
-        finally:
-            self._asked = None
         self._holdings.renewed(leases, now, self._terms.lease_seconds)
         if lost:
             self._stopping.wait(_SETTLING)  # what looks lost may have been settled this very moment, by us
