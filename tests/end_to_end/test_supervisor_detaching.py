@@ -93,6 +93,7 @@ def test_of_two_workers_that_start_at_once_with_one_pid_file_one_works(tenure, p
     refused, working = sorted(workers, key=lambda worker: worker.poll() is None)
     assert refused.returncode == 2
     assert int(pid_file.read_text()) == working.pid
+    assert working.stdout.readline().startswith("Working on")  # from then on it listens to signals
     working.send_signal(signal.SIGTERM)
     assert working.wait(SOON) == 0
 
