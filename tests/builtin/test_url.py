@@ -11,7 +11,9 @@ import pytest
 import trustme
 
 from tenure import Context, Retry
+from tenure.builtin.url.connection import Timer, secured
 from tenure.builtin.url.handler import Request, Sender, retry_after
+from tenure.builtin.url.target import parse
 from tenure.errors import Refused, RequestFailed
 from tenure.permissions import Http
 from tests.builtin.servers import Server, response
@@ -355,6 +357,15 @@ def test_a_handshake_that_never_ends_is_left(serve):
     with pytest.raises(RequestFailed, match=r"no trusted TLS|took longer"):
         send(f"https://api.test:{server.port}/", server, timeout=0.3)
     silence.set()
+
+
+def test_a_connection_whose_time_is_over_before_its_handshake_is_closed():
+    sock = socket.socket()
+    over = Timer(0)
+
+    with pytest.raises(RequestFailed, match="took longer"):
+        secured(sock, parse("https://api.test/"), None, over, 1.0)
+    assert sock.fileno() == -1
 
 
 def test_a_name_without_an_address_fails_and_can_be_retried():

@@ -117,6 +117,9 @@ def secured(
     except OSError as error:
         sock.close()
         raise RequestFailed(f"host {target.host!r} offers no trusted TLS connection: {error}") from error
+    except BaseException:  # the time is over, or the job is stopped
+        sock.close()
+        raise
 
 
 def _address(text: str, host: str) -> Address:

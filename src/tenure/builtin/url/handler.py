@@ -96,8 +96,9 @@ class Sender:
     def _connected(self, target: Target, timer: Timer) -> socket.socket:
         patience = self._permitted.connect_timeout
         addresses = judged(target, self._opened, self._find, timer)
+        tls = self._tls if target.scheme == "https" else None  # loading it takes a while, and nobody should wait for us
         sock = connect(target, addresses, timer, patience)
-        return secured(sock, target, self._tls, timer, patience) if target.scheme == "https" else sock
+        return sock if tls is None else secured(sock, target, tls, timer, patience)
 
     @cached_property
     def _tls(self) -> "ssl.SSLContext":
