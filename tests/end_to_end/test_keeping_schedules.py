@@ -101,12 +101,13 @@ def test_a_pause_is_seen_and_ends(shop):
 def test_several_schedulers_make_up_for_what_was_missed_once(shop, eventually):
     shop("cron", "run", "--at", ago(5))
     keepers = [shop.start("cron", "work") for _ in range(2)]
+    for keeper in keepers:
+        assert keeper.stdout.readline().startswith("Keeping 4 schedules; process ")
     eventually(lambda: len(states(shop, "add")) >= 6)
     for keeper in keepers:
         keeper.send_signal(signal.SIGTERM)
-        out, err = keeper.communicate(timeout=30)
+        _, err = keeper.communicate(timeout=30)
         assert keeper.returncode == 0, err
-        assert out.startswith("Keeping 4 schedules; process ")
 
     ready = json.loads(shop("health", "--json").stdout)
     assert len(states(shop, "add")) == sum(queue["ready"] for queue in _queues(ready))

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from tenure.backends.redis.names import Names
+from tenure.backends.redis.patience import patiently
 from tenure.backends.redis.scripts import Scripts
 from tenure.clock import MICROSECOND
 from tenure.guards.states import knock
@@ -56,12 +57,13 @@ class RedisGuarding:
         return rows.now, {key: state for key, state in seen.items() if state is not None}
 
     def sweep(self, limit: int) -> int:
-        swept: int = self._scripts.run("sweep", self._key, [limit])
+        swept: int = patiently(lambda: self._scripts.run("sweep", self._key, [limit]))
         return swept
 
     def rouse(self, keys: Sequence[str] | None, limit: int) -> dict[str, float]:
         if keys is None:
-            keys = [key.decode() for key in self._scripts.run("waking", self._key, [limit])]
+            waking = patiently(lambda: self._scripts.run("waking", self._key, [limit]))
+            keys = [key.decode() for key in waking]
         for tries in itertools.count():
             rows = self.rows(keys)
             due = sorted(key for key, row in rows.rows.items() if row.waiting and row.wake_at <= rows.now)[:limit]
@@ -73,7 +75,7 @@ class RedisGuarding:
 
     def rows(self, keys: Iterable[str]) -> Rows:
         named = sorted(set(keys))
-        now, found = self._scripts.run("rows", self._key, named)
+        now, found = patiently(lambda: self._scripts.run("rows", self._key, named))
         return Rows(int(now), {key: text or b"" for key, text in zip(named, found, strict=True)})
 
 
