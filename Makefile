@@ -88,6 +88,10 @@ format: setup ## Format the code and apply the safe fixes
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format --quiet .
 
+.PHONY: reference
+reference: setup ## Write the tables of settings into the docs, as the code has them
+	@$(BIN)/python -m tests.docs.settings_page
+
 .PHONY: lock
 lock: ## Pin the newest development tools in requirements/dev.lock
 	@$(call make_venv,$(LOCK_VENV))

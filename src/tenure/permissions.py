@@ -75,16 +75,27 @@ class Shell(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Programs by absolute path; memory and file sizes are megabytes."""
 
     allow: tuple[str, ...] = ()
+    """Programs that may run, by absolute path; empty allows none."""
     allow_all: bool = False
+    """Whether every program may run when `shell.allow` is empty."""
     arguments: dict[str, tuple[Argument, ...]] = {}
+    """Per program, what its arguments may be; a program that is not named takes any."""
     environment: dict[str, str] = {}
+    """Variables that programs get besides `PATH`, `LC_ALL`, `HOME` and `TMPDIR`."""
     timeout: float = 3600.0
+    """How long a program may run when its job does not say."""
     max_output: int = 65_536
+    """Bytes of output that are kept."""
     cpu_seconds: int | None = None
+    """Seconds of processor time; none means no limit."""
     memory: int | None = None
+    """Megabytes of address space; none means no limit."""
     file_size: int = 1024
+    """Megabytes of the largest file that a program may write."""
     open_files: int = 256
+    """Files that a program may have open."""
     processes: int | None = None
+    """Processes that the user of the worker may have altogether; none means no limit."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """Without the values of variables, which may be secrets."""
@@ -108,6 +119,7 @@ class Event(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Events by name."""
 
     allow: tuple[str, ...] = ()
+    """Events that may be told, by name; empty allows none."""
 
 
 class Http(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -117,18 +129,31 @@ class Http(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """
 
     allow: tuple[str, ...] = ()
+    """Hosts that requests may go to: a name, `.suffix` or `*`; empty allows none."""
     schemes: tuple[str, ...] = ("https",)
+    """Schemes that URLs may have."""
     methods: tuple[str, ...] = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+    """Methods that requests may use."""
     ports: tuple[int, ...] = (80, 443)
+    """Ports that requests may go to."""
     networks: tuple[str, ...] = ()
+    """Private networks that requests may go to, such as `10.2.0.0/16`."""
     headers: tuple[str, ...] = ("accept", "accept-language", "authorization", "content-type", "idempotency-key")
+    """Headers that a job may set."""
     certificates: str | None = None
+    """A file of authorities to trust besides those of the system."""
     connect_timeout: float = 5.0
+    """How long connecting may take, and securing the connection."""
     timeout: float = 30.0
+    """How long the whole exchange may take."""
     max_head: int = 32_768
+    """Bytes of an answer's head."""
     max_body: int = 65_536
+    """Bytes of an answer's body that are kept."""
     failing_status: int = 400
+    """The lowest status that fails; 600 means that none does."""
     max_retry_after: float = 3600.0
+    """The longest wait that a `Retry-After` header is granted."""
 
     def __post_init__(self) -> None:
         for host in self.allow:

@@ -1,4 +1,4 @@
-"""Settings: defaults < pyproject.toml or tenure.toml < TENURE_* environment < arguments; unknown keys are refused."""
+"""Loading: defaults < pyproject.toml or tenure.toml < TENURE_* environment < arguments; unknown keys are refused."""
 
 import re
 import tomllib
@@ -10,119 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from tenure.errors import SettingsError
-from tenure.permissions import Command, Event, Http, Scope, Shell
-from tenure.redaction import SENSITIVE
+from tenure.settings.values import LaneSettings, Settings
 
 PREFIX = "TENURE_"
-_SECRET = frozenset({"keys", "url", "store", "backends"})
-
-
-class Retention(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Days that ended jobs are kept, per state, and what workers counted; 0 keeps for ever."""
-
-    done: float = 7.0
-    cancelled: float = 7.0
-    expired: float = 7.0
-    dead: float = 30.0
-    statistics: float = 30.0
-
-    def __post_init__(self) -> None:
-        for state in self.__struct_fields__:
-            if not getattr(self, state) >= 0:
-                raise ValueError(f"retention.{state} must be at least 0 days (0 keeps for ever)")
-
-
-class LaneSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A lane of `tenure work`: queues, and how their jobs run; a concurrency of 0 is what suits the runner."""
-
-    queues: tuple[str, ...] = ()
-    weights: dict[str, float] = {}
-    runner: str = "process"
-    concurrency: int = 0
-
-
-class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Every setting and its default; the reference page of the docs is made from these fields."""
-
-    url: str = "sqlite:///tenure.db"
-    backends: dict[str, str] = {}
-    store: str | None = None
-    app: str | None = None
-    modules: tuple[str, ...] = ()
-    environment: str = "production"
-    timezone: str = "UTC"
-    schedules: str | None = None
-    queues: tuple[str, ...] = ("default",)
-    lanes: dict[str, LaneSettings] = {}
-    aliases: dict[str, str] = {}
-    allow: dict[str, tuple[str, ...]] = {}
-    keys: tuple[str, ...] = ()
-    scopes: dict[str, Scope] = {}
-    audience: str | None = None
-    verify: bool = True
-    max_bytes: int = 262_144
-    max_retries: int = 0
-    backoff: dict[str, Any] = {}
-    rates: dict[str, str | int] = {}
-    breaker_threshold: int = 5
-    breaker_cooldown: float = 60.0
-    default_timeout: float | None = None
-    unknown_patience: float = 3600.0
-    on_dead: str | None = None
-    lease: float = 15.0
-    stop_grace: float = 30.0
-    recycle_after: int | None = None
-    max_memory: float | None = None
-    refresh_interval: float = 300.0
-    hook_timeout: float = 60.0
-    retention: Retention = Retention()
-    sensitive: tuple[str, ...] = SENSITIVE
-    command: dict[str, Command] = {}
-    shell: Shell = Shell()
-    event: Event = Event()
-    http: Http = Http()
-
-    def __post_init__(self) -> None:
-        if not self.queues:
-            raise ValueError("queues must name at least one queue")
-        if self.timezone != "UTC":
-            _check_zone(self.timezone)
-        if not self.lease >= 1:
-            raise ValueError("lease must be at least 1 second")
-        if not self.stop_grace >= 0:
-            raise ValueError("stop_grace must be at least 0 seconds")
-        for name in ("refresh_interval", "hook_timeout"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be more than 0 seconds")
-        if self.max_bytes < 1024:
-            raise ValueError("max_bytes must be at least 1024")
-        self._check_limits()
-
-    def _check_limits(self) -> None:
-        if self.recycle_after is not None and self.recycle_after < 1:
-            raise ValueError("recycle_after must be at least 1 job; leave it out for no limit")
-        if self.max_memory is not None and not self.max_memory > 0:
-            raise ValueError("max_memory must be more than 0 MB; leave it out for no limit")
-        if self.breaker_threshold < 1 or not self.breaker_cooldown > 0:
-            raise ValueError("breaker_threshold must be at least 1, and breaker_cooldown more than 0 seconds")
-        if self.default_timeout is not None and not self.default_timeout > 0:
-            raise ValueError("default_timeout must be more than 0 seconds; leave it out for no limit")
-
-    def __repr__(self) -> str:
-        return f"Settings({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
-
-    def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """Without the secrets: settings end up in logs and on screens."""
-        return [(name, "…" if name in _SECRET else getattr(self, name)) for name in self.__struct_fields__]
-
-
-def _check_zone(name: str) -> None:
-    from zoneinfo import ZoneInfo  # only for those who name one
-
-    try:
-        ZoneInfo(name)
-    except (LookupError, ValueError, OSError):
-        raise ValueError(f"timezone must be a name such as 'Europe/Madrid' or 'UTC', not {name!r}") from None
 
 
 def load(
