@@ -17,6 +17,7 @@ class TestMariadb(BackendConformance):
             "Burying",
             "Maintained",
             "Steerable",
+            "Reschedulable",
             "Scannable",
             "Parking",
             "Exclusive",

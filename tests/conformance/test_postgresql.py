@@ -17,6 +17,7 @@ class TestPostgresql(BackendConformance):
             "Burying",
             "Maintained",
             "Steerable",
+            "Reschedulable",
             "Scannable",
             "Parking",
             "Exclusive",

@@ -17,6 +17,7 @@ class TestRedis(BackendConformance):
             "Burying",
             "Maintained",
             "Steerable",
+            "Reschedulable",
             "Scannable",
             "Parking",
             "Exclusive",

@@ -56,13 +56,14 @@ class TestRedisCluster(BackendConformance):
             "Burying",
             "Maintained",
             "Steerable",
+            "Reschedulable",
             "Scannable",
             "Shared",
             "Statistical",
             "Listable",
         }
     )
-    expected_skips = 26  # those with guards, and with jobs that are unique
+    expected_skips = 28  # those with guards, and with jobs that are unique
 
     @pytest.fixture
     def clock(self):

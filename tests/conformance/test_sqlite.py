@@ -17,6 +17,7 @@ class TestSqlite(BackendConformance):
             "Burying",
             "Maintained",
             "Steerable",
+            "Reschedulable",
             "Scannable",
             "Parking",
             "Exclusive",

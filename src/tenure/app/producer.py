@@ -1,6 +1,7 @@
 """Producer: puts jobs on their queues, and takes them off again before they run."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -9,9 +10,11 @@ from tenure.app.channels import Channels
 from tenure.app.each import Refusals, put_each, seal
 from tenure.app.sealer import Sealer
 from tenure.app.stores import Put, put_unique, require_exclusive
-from tenure.backends.contract import Fate, Message, Steerable, Transactional
+from tenure.backends.contract import Fate, Message, Reschedulable, Steerable, Transactional, Turn
 from tenure.backends.opening import without_secrets
 from tenure.backends.sync import SyncBackend
+from tenure.clock import to_microseconds
+from tenure.definition.duration import Duration, to_moment, to_seconds
 from tenure.definition.job import Job
 from tenure.errors import BackendError, PartialPut, TenureError
 from tenure.events import CancelRequested, Enqueued, Listeners
@@ -80,6 +83,22 @@ class Producer:
             fates.update(found := steerable.cancel(chunk))
             self._tell_cancelled(found)
         return fates
+
+    def reschedule(
+        self, ids: Iterable[str], delay: Duration = 0, at: datetime | None = None, backend: str | None = None
+    ) -> dict[str, Turn]:
+        found = self._channels.get(backend).backend
+        if not isinstance(found, Reschedulable):
+            raise BackendError(
+                f"the backend {without_secrets(self._channels.url(backend))!r} cannot reschedule jobs: "
+                "it finds none by its id; cancel what can be cancelled there, and enqueue it anew"
+            )
+        due = 0 if at is None else to_microseconds(to_moment(at, "the time to reschedule to"))
+        seconds = to_seconds(delay, "the delay to reschedule by")
+        turns: dict[str, Turn] = {}
+        for chunk in _chunks(ids, CHUNK):
+            turns.update(found.reschedule(chunk, due=due, delay=seconds))
+        return turns
 
     def tell(self, messages: Sequence[Message]) -> None:
         """Let listeners know of what was put, a queue and handler at a time."""

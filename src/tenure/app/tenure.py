@@ -5,6 +5,7 @@ import logging
 import os
 import pkgutil
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
@@ -29,6 +30,7 @@ from tenure.backends.contract import (
     Fate,
     Lease,
     Message,
+    Turn,
     Verdict,
 )
 from tenure.backends.ledger import Ledger
@@ -160,6 +162,21 @@ class Tenure:
     def cancel_many(self, ids: Iterable[str], backend: str | None = None) -> dict[str, Fate]:
         """Cancel many jobs, a thousand a round trip; what became of each."""
         return self._producer.cancel(ids, backend)
+
+    def reschedule(
+        self, id: str, *, delay: Duration = 0, at: datetime | None = None, backend: str | None = None
+    ) -> Turn:
+        """Let a job that waits start at another time: `at` a moment, or after a `delay`, at once unless given.
+
+        One that is `running` goes on; one that has ended is `too_late`; one that is not known here is `unknown`.
+        """
+        return self.reschedule_many([id], delay=delay, at=at, backend=backend)[id]
+
+    def reschedule_many(
+        self, ids: Iterable[str], *, delay: Duration = 0, at: datetime | None = None, backend: str | None = None
+    ) -> dict[str, Turn]:
+        """Let many jobs that wait start at another time, a thousand a round trip; what became of each."""
+        return self._producer.reschedule(ids, delay, at, backend)
 
     def dead_letters(self, backend: str | None = None) -> DeadLetterQueue:
         """The jobs that died, here or on another backend: to find, replay, delete and store them."""

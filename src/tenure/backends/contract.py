@@ -21,6 +21,7 @@ from tenure.wire.signing import Ring
 Terminal = Literal["done", "cancelled", "expired"]
 Charge = Literal["attempt", "crash", "suspect"]
 Fate = Literal["cancelled", "asked", "too_late", "unknown"]
+Turn = Literal["rescheduled", "running", "too_late", "unknown"]
 STATES = ("ready", "delayed", "parked", "leased", "done", "dead", "cancelled", "expired")
 HEAD = 64  # bytes: where a message names its key
 ON_REQUEST = Cancelled.reason  # the reason kept with a job that somebody cancelled
@@ -299,6 +300,16 @@ class Steerable(Protocol):
 
     def note_progress(self, items: Sequence[tuple[Lease, Progress]]) -> None:
         """Keep how far these are; what is not held any more is left alone."""
+        ...
+
+
+@runtime_checkable
+class Reschedulable(Protocol):
+    """Backends whose waiting jobs can be put off, and brought forward."""
+
+    def reschedule(self, ids: Sequence[str], *, due: int = 0, delay: float = 0.0) -> dict[str, Turn]:
+        """What becomes of each: a waiting job, a parked one too, may start at `due`, or else `delay` seconds from now,
+        and no sooner; its place, counts and failures stay. One that is leased is `running`, and goes on."""
         ...
 
 

@@ -28,6 +28,7 @@ from tenure.backends.contract import (
     Nack,
     Park,
     Reaped,
+    Turn,
     WorkerRecord,
 )
 from tenure.backends.memory_ledger import MemoryLedger
@@ -40,6 +41,7 @@ from tenure.definition.progress import Progress
 from tenure.guards.memory import MemoryStore
 
 MAX_FAILURES = 25
+_WAITING = ("ready", "delayed", "parked")
 V = TypeVar("V", Ack, Nack, Abandon, Park)
 
 
@@ -257,6 +259,14 @@ class MemoryBackend:
         with self._changed:
             return {id: self._cancel(self._entries.get(id)) for id in dict.fromkeys(ids)}
 
+    def reschedule(self, ids: Sequence[str], *, due: int = 0, delay: float = 0.0) -> dict[str, Turn]:
+        with self._changed:
+            now = self._clock.now()
+            moment = due or now + round(delay * MICROSECOND)
+            turns = {id: self._reschedule(self._entries.get(id), moment, now) for id in dict.fromkeys(ids)}
+            self._changed.notify_all()
+            return turns
+
     def asked_to_stop(self, leases: Sequence[Lease]) -> list[Lease]:
         with self._changed:
             return [lease for lease in leases if lease.id in self._asked and self._held(lease)] if self._asked else []
@@ -376,13 +386,26 @@ class MemoryBackend:
         if entry.state == "leased":
             self._asked.add(entry.message.id)
             return "asked"
-        if entry.state not in ("ready", "delayed", "parked"):
+        if entry.state not in _WAITING:
             return "too_late"
+        self._stop_waiting(entry)
+        self._stop(entry)
+        return "cancelled"
+
+    def _reschedule(self, entry: _Entry | None, due: int, now: int) -> Turn:
+        if entry is None:
+            return "unknown"
+        if entry.state not in _WAITING:
+            return "running" if entry.state == "leased" else "too_late"
+        self._stop_waiting(entry)
+        entry.due, entry.waits_for, entry.reason = due, None, None
+        self._wait_until(entry, due, now)
+        return "rescheduled"
+
+    def _stop_waiting(self, entry: _Entry) -> None:
         _remove(entry.message.id, self._parked[entry.waits_for or ""])
         _remove(entry.message.id, self._ready[entry.message.queue])
         _remove(entry.message.id, self._delayed[entry.message.queue])
-        self._stop(entry)
-        return "cancelled"
 
     def _stop(self, entry: _Entry) -> None:
         self._uniques.pop(entry.message.unique or "", None)

@@ -11,3 +11,8 @@ def as_given(text: str) -> float | str:
 
 def microseconds(text: str, option: str) -> int:
     return round(to_seconds(as_given(text), option) * MICROSECOND)
+
+
+def as_text(text: str) -> str:
+    """A length of time as it was given, and what a plain number means."""
+    return f"{text} s" if isinstance(as_given(text), float) else text

@@ -6,13 +6,15 @@ from typing import Any
 import click
 
 from tenure.app import Tenure
-from tenure.backends.contract import STATES, Fate, Inspectable, Listable
+from tenure.backends.contract import STATES, Fate, Inspectable, Listable, Turn
 from tenure.backends.opening import without_secrets
 from tenure.cli import printing, records, searching
-from tenure.cli.durations import microseconds
+from tenure.cli.cron_times import moment_of
+from tenure.cli.durations import as_given, as_text, microseconds
 from tenure.cli.failures import CommandError
 from tenure.cli.loading import any_app
 from tenure.cli.searching import Sought
+from tenure.clock import to_datetime
 from tenure.definition.progress import Progress
 
 _TOLD: dict[Fate, str] = {"cancelled": "cancelled", "asked": "asked to stop, because it is running"}
@@ -20,7 +22,7 @@ _TOLD: dict[Fate, str] = {"cancelled": "cancelled", "asked": "asked to stop, bec
 
 @click.group()
 def jobs() -> None:
-    """List and show jobs, try them again, and cancel them."""
+    """List and show jobs, try them again, reschedule and cancel them."""
 
 
 @jobs.command("list")
@@ -100,6 +102,30 @@ def cancel(ids: tuple[str, ...], as_json: bool) -> None:
         raise CommandError(refused)
 
 
+@jobs.command()
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--delay", metavar="TIME", help="Start in this time, and no sooner: 90, 30s, 10m; 0 is at once.")
+@click.option("--at", metavar="TIME", help="Start at this time, such as 2026-03-29T02:30.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def reschedule(ids: tuple[str, ...], delay: str | None, at: str | None, as_json: bool) -> None:
+    """Let jobs that wait start at another time."""
+    if (delay is None) == (at is None):
+        raise CommandError("say when: --delay TIME or --at TIME")
+    with any_app() as app:
+        moment = None if at is None else to_datetime(moment_of(app, at))
+        turns = app.reschedule_many(ids, delay=as_given(delay or "0"), at=moment)
+        refused = "; ".join(_not_moved(app, id, turn) for id, turn in turns.items() if turn != "rescheduled")
+    if as_json:
+        printing.as_json(turns)
+    else:
+        when = f"at {printing.text(moment)}" if moment else "at once" if delay == "0" else f"in {as_text(delay or '')}"
+        for id, turn in turns.items():
+            if turn == "rescheduled":
+                click.echo(f"{printing.text(id)} may start {when}")
+    if refused:
+        raise CommandError(refused)
+
+
 def display(found: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         printing.as_json(found)
@@ -142,6 +168,15 @@ def _no_retry(app: Tenure, id: str) -> str:
     if record is None:
         return f"no job {id!r} is known here"
     return f"job {id!r} is {record.state}; only dead letters can be tried again"
+
+
+def _not_moved(app: Tenure, id: str, turn: Turn) -> str:
+    if turn == "unknown":
+        return f"no job {id!r} is known here; it may have been trimmed, or live on another backend"
+    if turn == "running":
+        return f"job {id!r} is running; only jobs that wait can be rescheduled"
+    record = app.backend.find(id) if isinstance(app.backend, Inspectable) else None
+    return f"job {id!r} is {record.state if record else 'over'}; only jobs that wait can be rescheduled"
 
 
 def _refusal(app: Tenure, id: str, fate: Fate) -> str:

@@ -12,7 +12,7 @@ _COMMANDS = {
     "work": "Run jobs until told to stop.",
     "enqueue": "Put one job on its queue.",
     "health": "Count jobs per queue and state.",
-    "jobs": "List and show jobs, try them again, and cancel them.",
+    "jobs": "List and show jobs, try them again, reschedule and cancel them.",
     "queues": "List queues, and pause, resume and drain them.",
     "workers": "List the workers that are alive.",
     "cron": "Look at schedules, and keep them.",

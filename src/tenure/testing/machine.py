@@ -18,6 +18,7 @@ from tenure.backends.contract import (
     Lease,
     Message,
     Nack,
+    Reschedulable,
     Steerable,
     Terminal,
 )
@@ -127,6 +128,14 @@ class ComparingMachine(RuleBasedStateMachine):
         ids = list(dict.fromkeys(self._pick(self.ids, picks)))
         assert isinstance(self.backend, Steerable)
         assert self.backend.cancel(ids) == self.model.cancel(ids)
+
+    @precondition(lambda machine: isinstance(machine.backend, Reschedulable))
+    @rule(picks=some, delay=delays)
+    def reschedule(self, picks: list[int], delay: float) -> None:
+        ids = list(dict.fromkeys(self._pick(self.ids, picks)))
+        assert isinstance(self.backend, Reschedulable)
+        due = self.clock.now() + round(delay * MICROSECOND)
+        assert self.backend.reschedule(ids, delay=delay) == self.model.reschedule(ids, due)
 
     @steerable
     @rule(picks=some, done=st.integers(0, 9))

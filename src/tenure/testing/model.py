@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tenure.backends.contract import Abandon, Ack, Fate, Lease, Message, Nack
+from tenure.backends.contract import Abandon, Ack, Fate, Lease, Message, Nack, Turn
 from tenure.clock import MICROSECOND, Clock
 from tenure.definition.progress import Progress
 
@@ -117,6 +117,18 @@ class Model:
             else:
                 fates[id] = "too_late"
         return fates
+
+    def reschedule(self, ids: Iterable[str], due: int) -> dict[str, Turn]:
+        turns: dict[str, Turn] = {}
+        for id in ids:
+            job = self.jobs.get(id)
+            if job is None:
+                turns[id] = "unknown"
+            elif job.state == "waiting":
+                job.due, turns[id] = due, "rescheduled"
+            else:
+                turns[id] = "running" if job.state == "leased" else "too_late"
+        return turns
 
     def asked_to_stop(self, leases: Iterable[Lease]) -> list[Lease]:
         return [lease for lease in leases if self.holds(lease) and self.jobs[lease.id].asked]

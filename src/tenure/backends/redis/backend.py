@@ -41,7 +41,7 @@ class RedisBackend:
         self.dead, self.replay, self.discard = records.dead, records.replay, records.discard
         self.bury = records.bury
         self.cancel, self.asked_to_stop = steering.cancel, steering.asked_to_stop
-        self.note_progress = steering.note_progress
+        self.note_progress, self.reschedule = steering.note_progress, steering.reschedule
         self.greet, self.part, self.workers = roster.greet, roster.part, roster.workers
         listing = RedisListing(scripts, names, records.queues, records.found)
         self.queues_with, self.page = listing.queues_with, listing.page

@@ -13,7 +13,7 @@ from tenure.clock import Clock, SystemClock
 from tenure.errors import BackendError
 
 Call = tuple[str, str, Sequence[Word]]
-_WITH_GUARDS = ("cancel", "change", "park", "rows", "sweep", "waking")
+_WITH_GUARDS = ("cancel", "change", "park", "reschedule", "rows", "sweep", "waking")
 _SETTLING = ("ack", "nack", "abandon")
 _UNPACK = "local given = cjson.decode(ARGV[1]); ARGV[1] = given.time"
 

@@ -1,14 +1,15 @@
-"""RedisSteering: cancelling jobs from outside, and how far they are."""
+"""RedisSteering: cancelling and rescheduling jobs from outside, and how far they are."""
 
 from collections.abc import Sequence
 from typing import cast
 
-from tenure.backends.contract import Fate, Lease
+from tenure.backends.contract import Fate, Lease, Turn
 from tenure.backends.redis import notation
-from tenure.backends.redis.connections import Line
+from tenure.backends.redis.connections import Line, Word
 from tenure.backends.redis.names import Names
 from tenure.backends.redis.patience import patiently
 from tenure.backends.redis.scripts import Call, Scripts
+from tenure.clock import MICROSECOND
 from tenure.definition.progress import Progress
 
 
@@ -21,14 +22,11 @@ class RedisSteering:
         self._names = names
 
     def cancel(self, ids: Sequence[str]) -> dict[str, Fate]:
-        fates: dict[str, Fate] = dict.fromkeys(ids, "unknown")
-        queues = patiently(lambda: self._line.ask("SMEMBERS", self._names.queues)) if ids else []
-        calls: list[Call] = [("cancel", self._names.queue(queue.decode()), list(fates)) for queue in queues]
-        for found in self._scripts.run_each(calls):
-            for id, fate in zip(fates, found, strict=True):
-                if fate != b"unknown":
-                    fates[id] = cast(Fate, fate.decode())
-        return fates
+        return {id: cast(Fate, fate) for id, fate in self._everywhere("cancel", ids).items()}
+
+    def reschedule(self, ids: Sequence[str], *, due: int = 0, delay: float = 0.0) -> dict[str, Turn]:
+        moment = due or f"+{round(delay * MICROSECOND)}"
+        return {id: cast(Turn, turn) for id, turn in self._everywhere("reschedule", ids, moment).items()}
 
     def asked_to_stop(self, leases: Sequence[Lease]) -> list[Lease]:
         groups: dict[str, list[int]] = {}
@@ -52,3 +50,12 @@ class RedisSteering:
             words += [notation.member(lease), lease.id, notation.text(progress)]
         calls: list[Call] = [("progress", key, words) for key, words in groups.items()]
         patiently(lambda: self._scripts.run_each(calls))
+
+    def _everywhere(self, verb: str, ids: Sequence[str], *given: Word) -> dict[str, str]:
+        """What a script says of each id on the queue that has it: nobody knows which that is."""
+        answers = dict.fromkeys(ids, "unknown")
+        queues = patiently(lambda: self._line.ask("SMEMBERS", self._names.queues)) if ids else []
+        calls: list[Call] = [(verb, self._names.queue(queue.decode()), [*given, *answers]) for queue in queues]
+        for found in self._scripts.run_each(calls):
+            answers |= {id: answer.decode() for id, answer in zip(answers, found, strict=True) if answer != b"unknown"}
+        return answers

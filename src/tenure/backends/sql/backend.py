@@ -18,6 +18,7 @@ from tenure.backends.sql.joining import joined
 from tenure.backends.sql.ledger import SqlLedger
 from tenure.backends.sql.listing import SqlListing
 from tenure.backends.sql.records import SqlRecords
+from tenure.backends.sql.rescheduling import SqlRescheduling
 from tenure.backends.sql.statistics import SqlStatistics
 from tenure.backends.sql.steering import SqlSteering
 from tenure.errors import BackendUnavailable
@@ -56,6 +57,7 @@ class SqlBackend:
         steering = SqlSteering(dialect, self._owner)
         self.cancel, self.asked_to_stop = steering.cancel, steering.asked_to_stop
         self.note_progress = steering.note_progress
+        self.reschedule = SqlRescheduling(dialect).reschedule
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         return self._dialect.put(messages) if messages else []

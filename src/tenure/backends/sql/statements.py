@@ -101,6 +101,7 @@ SELECT j.key, j.id FROM tenure_job AS j JOIN tenure_parked AS w ON w.key = j.key
 ENDED = """
 SELECT id FROM tenure_history WHERE id IN :ids UNION ALL SELECT id FROM tenure_dead WHERE id IN :ids
 """
+LEASED = "SELECT j.id FROM tenure_job AS j JOIN tenure_lease AS l ON l.key = j.key WHERE j.id IN :ids"
 ASK = "UPDATE tenure_lease SET asked = 1 WHERE key IN :keys"
 ASKED = """
 SELECT j.id, l.fence FROM tenure_lease AS l JOIN tenure_job AS j ON j.key = l.key
@@ -118,6 +119,18 @@ JOIN tenure_ready AS w ON w.queue = j.queue AND w.rank = j.rank AND w.key = j.ke
 """
 CANCEL_DELAYED = f"{_CANCEL} JOIN tenure_delayed AS w ON w.key = j.key WHERE j.key IN :keys"
 CANCEL_PARKED = f"{_CANCEL} JOIN tenure_parked AS w ON w.key = j.key WHERE j.key IN :keys"
+_WAITING = "queue, rank, key, attempts, crashes, fence, suspect"
+RESCHEDULE = "UPDATE tenure_job SET due = :due WHERE key IN :keys"
+PUT_OFF_DELAYED = "UPDATE tenure_delayed SET due = :due WHERE key IN :keys"
+PUT_OFF_PARKED = f"""
+INSERT INTO tenure_delayed ({_WAITING}, due) SELECT {_WAITING}, :due FROM tenure_parked WHERE key IN :keys
+"""
+PUT_OFF_READY = f"""
+INSERT INTO tenure_delayed ({_WAITING}, due) SELECT {_WAITING}, :due FROM tenure_ready
+WHERE queue = :queue AND rank = :rank AND key IN :keys
+"""
+BRING_DELAYED = f"INSERT INTO tenure_ready ({_WAITING}) SELECT {_WAITING} FROM tenure_delayed WHERE key IN :keys"
+BRING_PARKED = f"INSERT INTO tenure_ready ({_WAITING}) SELECT {_WAITING} FROM tenure_parked WHERE key IN :keys"
 PLACES = "SELECT DISTINCT queue, rank FROM tenure_job WHERE key IN :keys"
 DROP_READY = "DELETE FROM tenure_ready WHERE queue = :queue AND rank = :rank AND key IN :keys"
 DROP_DELAYED = "DELETE FROM tenure_delayed WHERE key IN :keys"

@@ -4,12 +4,15 @@ A request to cancel is a mark on the lease row, so it goes when the lease goes.
 Whoever returns a lease with that mark ends the job in the same transaction, with `end`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from tenure.backends.contract import ON_REQUEST, Fate, Lease
 from tenure.backends.sql import statements as sql
 from tenure.backends.sql.dialect import Dialect, Rows
 from tenure.definition.progress import Progress
+
+W = TypeVar("W", bound=str)
 
 
 class SqlSteering:
@@ -22,19 +25,10 @@ class SqlSteering:
     def cancel(self, ids: Sequence[str]) -> dict[str, Fate]:
         now = self._dialect.now()
 
-        def decide(rows: Rows) -> dict[str, Fate]:
-            fates: dict[str, Fate] = dict.fromkeys(ids, "unknown")
-            left = list(dict.fromkeys(ids))
-            while left:  # a job that was on its way from one table to another is met in the next round
-                found = _cancelled(rows, left, now) | _asked(rows, left)
-                found |= dict.fromkeys(_ended(rows, [id for id in left if id not in found]), "too_late")
-                fates |= found
-                left = [id for id in left if id not in found]
-                if not found and not (left and rows(sql.LIVE, {"ids": left})):
-                    break
-            return fates
+        def look(rows: Rows, left: list[str]) -> dict[str, Fate]:
+            return _cancelled(rows, left, now) | _asked(rows, left)
 
-        return self._dialect.transact(decide) if ids else {}
+        return self._dialect.transact(lambda rows: each_of(rows, ids, look)) if ids else {}
 
     def asked_to_stop(self, leases: Sequence[Lease]) -> list[Lease]:
         mine = [lease for lease in leases if lease.owner == self._owner]
@@ -53,6 +47,20 @@ class SqlSteering:
 
         if mine:
             self._dialect.transact(note)
+
+
+def each_of(rows: Rows, ids: Sequence[str], look: Callable[[Rows, list[str]], dict[str, W]]) -> dict[str, W]:
+    """What `look` says of jobs that live, and of the others whether they have ended or are unknown."""
+    answers: dict[str, Any] = dict.fromkeys(ids, "unknown")
+    left = list(answers)
+    while left:  # a job that was on its way from one table to another is met in the next round
+        found: dict[str, Any] = dict(look(rows, left))
+        found |= dict.fromkeys(_ended(rows, [id for id in left if id not in found]), "too_late")
+        answers |= found
+        left = [id for id in left if id not in found]
+        if not found and not (left and rows(sql.LIVE, {"ids": left})):
+            break
+    return answers
 
 
 def end(rows: Rows, keys: list[int], now: int) -> None:

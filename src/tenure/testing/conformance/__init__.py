@@ -18,6 +18,7 @@ pytest.register_assert_rewrite(
     f"{__name__}.sharing",
     f"{__name__}.steering",
     f"{__name__}.parking",
+    f"{__name__}.rescheduling",
     f"{__name__}.history",
     f"{__name__}.listing",
     f"{__name__}.store",
@@ -34,6 +35,7 @@ from tenure.testing.conformance.messages import AdvancingClock, FullBackend  # n
 from tenure.testing.conformance.parking import Parked  # noqa: E402
 from tenure.testing.conformance.putting import Putting  # noqa: E402
 from tenure.testing.conformance.records import Recording  # noqa: E402
+from tenure.testing.conformance.rescheduling import Rescheduling  # noqa: E402
 from tenure.testing.conformance.settling import Settling  # noqa: E402
 from tenure.testing.conformance.sharing import Sharing  # noqa: E402
 from tenure.testing.conformance.steering import Steering  # noqa: E402
@@ -43,12 +45,23 @@ __all__ = ["AdvancingClock", "BackendConformance", "LedgerConformance", "StoreCo
 
 
 class BackendConformance(
-    Putting, Leasing, Settling, Keeping, DeadLettering, Recording, History, Listing, Sharing, Steering, Parked
+    Putting,
+    Leasing,
+    Settling,
+    Keeping,
+    DeadLettering,
+    Recording,
+    History,
+    Listing,
+    Sharing,
+    Steering,
+    Rescheduling,
+    Parked,
 ):
     """Each test is one promise; a test that needs a capability the backend lacks is skipped by that name.
 
     Capabilities are the optional protocols (`Inspectable`, `DeadLetters`, `Maintained`, `Steerable`, `Scannable`,
-    `Parking`, `Exclusive`, `Burying`, `Statistical`, `Listable`) and `Shared`:
+    `Parking`, `Exclusive`, `Burying`, `Statistical`, `Listable`, `Reschedulable`) and `Shared`:
     others can open the backend at the fixture `url`.
     What brokers `lacks` of what all others can do is `UniqueIds`, `LingeringLeases` and `Places`.
     """

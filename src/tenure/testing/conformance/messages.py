@@ -19,6 +19,7 @@ from tenure.backends.contract import (
     Message,
     Nack,
     Parking,
+    Reschedulable,
     Scannable,
     Statistical,
     Steerable,
@@ -31,7 +32,9 @@ OTHER = "reports"
 LEASE = 1.0  # short, because the clock of a broker can only be advanced by waiting
 
 
-class FullBackend(Backend, Inspectable, DeadLetters, Burying, Maintained, Steerable, Scannable, Protocol):
+class FullBackend(
+    Backend, Inspectable, DeadLetters, Burying, Maintained, Steerable, Reschedulable, Scannable, Protocol
+):
     """A backend with every capability; the tests that need one say so, the others use only the eight verbs."""
 
 
