@@ -122,7 +122,15 @@ class RateLimited(TenureError):
 
 
 class CircuitOpen(TenureError):
-    """A circuit breaker is open: what it stands before has failed too often, and is not tried for a while."""
+    """A circuit breaker is open: what it stands before has failed too often, and is not tried for a while.
+
+    With a `key` it stops a running job, which then waits for that key, or until a time in UTC microseconds.
+    """
+
+    def __init__(self, message: str, key: str | None = None, until: int = 0) -> None:
+        super().__init__(message)
+        self.key = key
+        self.until = until
 
 
 class JobNotFound(TenureError, LookupError):

@@ -1,17 +1,32 @@
 """Guards as users meet them: idempotency keys, one at a time, rates, breakers and unique jobs, through real workers."""
 
 import time
+from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
-from tenure import Tenure
-from tenure.errors import BackendUnavailable, CircuitOpen, DuplicateJob, JobFailed, RateLimited, Retry, SettingsError
+from tenure import Context, Tenure
+from tenure.errors import (
+    BackendUnavailable,
+    Cancel,
+    CircuitOpen,
+    DuplicateJob,
+    JobFailed,
+    Postpone,
+    RateLimited,
+    Retry,
+    SettingsError,
+    StopNow,
+)
 from tenure.events import Status
 from tenure.guards.changes import taking
 from tenure.guards.idempotency import Once
 from tenure.guards.keys import claim_key, lock_key
 from tenure.guards.slots import AtMost
-from tenure.guards.states import Holder
+from tenure.guards.states import Holder, unpack
+from tenure.guards.store import Step
+from tenure.worker.warden import Warden
 
 
 @pytest.fixture
@@ -281,6 +296,133 @@ class TestBreakers:
         breaker.reset()
         with breaker.closed():
             pass
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_a_handler_goes_through_one_and_its_jobs_wait_for_it_without_spending_attempts(
+        self, app, run, clock, is_async
+    ):
+        down, calls = [True], []
+
+        def call():
+            calls.append(1)
+            if down[0]:
+                raise ConnectionError
+
+        def charge(ctx: Context, order: int) -> None:
+            with ctx.breaker("stripe"):
+                call()
+
+        async def charge_later(ctx: Context, order: int) -> None:
+            async with ctx.breaker("stripe"):
+                call()
+
+        job = app.job(max_retries=9, backoff="none", single_instance=True)(charge_later if is_async else charge)
+        first = job.using(name="first").enqueue(order=1)
+        run()
+        record = app.backend.find(first)
+        assert (len(calls), record.attempts, record.state, record.waits_for) == (5, 5, "parked", "breaker:stripe")
+        second = job.using(name="second", idempotency_key="order-2").enqueue(order=2)
+        run()
+        assert (len(calls), app.backend.find(second).attempts, app.backend.find(second).state) == (5, 0, "parked")
+        free = AtMost(lock_key("second")).take(*state_of(app, lock_key("second")))
+        assert isinstance(free, Step)  # what waits holds nothing
+
+        clock.advance(61)
+        app.backend.rouse(None, 10)
+        run()
+        assert (len(calls), app.guards.breaker("stripe").state()) == (6, "open")  # one probe
+        down[0] = False
+        clock.advance(61)
+        app.backend.rouse(None, 10)
+        run()
+        assert app.backend.counts()["default"]["done"] == 2
+        assert (app.guards.breaker("stripe").state(), app.guards.breaker("stripe").failures()) == ("closed", 0)
+
+    def test_a_handler_may_mind_an_open_breaker_itself(self, app, run):
+        @app.job
+        def charge(ctx: Context) -> str:
+            try:
+                with ctx.breaker("stripe"):
+                    raise AssertionError("it is open")
+            except CircuitOpen:
+                return "another time"
+
+        opened(app, "stripe")
+        id = charge.enqueue()
+        run()
+        assert app.result(id) == "another time"
+
+    @pytest.mark.parametrize(
+        ("error", "failures"), [(Retry("no"), 1), (Postpone(9), 0), (Cancel(), 0), (StopNow(), 0), (TimeoutError(), 1)]
+    )
+    def test_only_what_the_dependency_did_counts(self, app, error, failures):
+        with suppress(type(error)), app.guards.breaker("stripe").closed():
+            raise error
+        assert app.guards.breaker("stripe").failures() == failures
+
+    def test_the_place_of_a_probe_is_kept_for_as_long_as_it_takes_and_no_longer(self):
+        app = Tenure("memory://", breaker_cooldown=0.001, lease=1)
+        opened(app, "stripe")
+        breaker = app.guards.breaker("stripe")
+        wait_until(lambda: breaker.state() == "half_open")
+        with breaker.closed():
+            time.sleep(2)  # two leases
+            with pytest.raises(CircuitOpen), breaker.closed():
+                pass
+        assert breaker.state() == "closed"
+
+    def test_a_breaker_that_cannot_be_asked_has_the_job_wait(self, app, run, monkeypatch):
+        @app.job
+        def charge(ctx: Context) -> None:
+            with ctx.breaker("stripe"):
+                pass
+
+        def broken():
+            raise BackendUnavailable("gone")
+
+        id = charge.enqueue()
+        monkeypatch.setattr(app._stores, "of", lambda _: SimpleNamespace(change=lambda _: broken()))
+        monkeypatch.setattr(app, "_warden", lambda _: Warden(app.backend, is_backend=True, parking=app.backend))
+        run()
+        assert (app.backend.find(id).state, app.backend.find(id).attempts) == ("delayed", 0)
+
+    def test_a_reset_wakes_all_that_wait_for_it(self, app, run):
+        @app.job
+        def charge(ctx: Context) -> None:
+            with ctx.breaker("stripe"):
+                pass
+
+        opened(app, "stripe")
+        for _ in range(3):
+            charge.enqueue()
+        run()
+        assert app.backend.counts()["default"]["parked"] == 3
+        app.guards.breaker("stripe").reset()
+        run()
+        assert app.backend.counts()["default"]["done"] == 3
+
+    def test_a_context_that_no_app_has_made_goes_through(self):
+        with Context(id="1", handler="charge", payload=None, queue="default").breaker("stripe"):
+            pass
+
+
+def opened(app, name):
+    breaker = app.guards.breaker(name)
+    for _ in range(5):
+        with suppress(OSError), breaker.closed():
+            raise OSError
+
+
+def state_of(app, key):
+    now, states = app.backend.look([key])
+    return unpack(states.get(key)), Holder("somebody", 1, 15.0), now
+
+
+def wait_until(is_so):
+    give_up = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < give_up
+        time.sleep(0.005)
 
 
 class TestUnique:

@@ -65,6 +65,18 @@ async def glide(number: int = 0) -> int:
 
 
 @app.job
+def charge(ctx: Context) -> None:
+    with ctx.breaker("stripe"):
+        note("ran")
+
+
+@app.job
+async def charge_later(ctx: Context) -> None:
+    async with ctx.breaker("stripe"):
+        note("ran")
+
+
+@app.job
 def hold() -> None:
     note("started")
     until_released()

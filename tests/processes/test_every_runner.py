@@ -61,3 +61,18 @@ def test_what_jobs_print_at_the_same_time_is_kept_apart(site, runner):
 
 
 PARCELS = ("parcel", "async_parcel")
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_jobs_that_meet_an_open_breaker_wait_for_it_on_every_runner(site, runner, counted):
+    breaker = site.app.guards.breaker("stripe")
+    for _ in range(5):
+        with pytest.raises(ConnectionError), breaker.closed():
+            raise ConnectionError
+    ids = [site.shop.charge.enqueue(), site.shop.charge_later.enqueue()]
+    assert site.burst(runner, 1).code == 0
+    assert [counted(site.job(id)) for id in ids] == [("parked", 0, 0)] * 2
+    breaker.reset()
+    assert site.burst(runner, 1).code == 0
+    assert [counted(site.job(id)) for id in ids] == [("done", 0, 0)] * 2
+    assert [len(site.journal("ran", id)) for id in ids] == [1, 1]

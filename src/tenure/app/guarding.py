@@ -1,22 +1,19 @@
 """Guards from outside: look at them, reset them, and use them without a job; `app.guards`."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
+from tenure.app.circuits import Switch
 from tenure.definition.identity import new_id
-from tenure.errors import CircuitOpen, RateLimited, SettingsError
-from tenure.guards.changes import forgetting, settling, taking
-from tenure.guards.guard import Ending, Refusal
+from tenure.errors import RateLimited, SettingsError
+from tenure.guards.changes import forgetting, taking
+from tenure.guards.guard import Refusal
 from tenure.guards.keys import claim_key, lock_key, pause_key, places_key, rate_key
 from tenure.guards.pause import paused, pausing
 from tenure.guards.rate import AtRate, parse
-from tenure.guards.states import Circuit, Holder, Paused, unpack
+from tenure.guards.states import Holder, Paused, unpack
 from tenure.guards.store import Store
 from tenure.worker.rules import Rules
-
-BreakerState = Literal["closed", "open", "half_open"]
-_MOST = 3600.0  # seconds that a probe outside a job may take before another may try
 
 
 class Usage(NamedTuple):
@@ -60,59 +57,13 @@ class Limiter:
         return refusal
 
 
-class Switch:
-    """A circuit breaker under a name, for calls of what may be down: `with app.guards.breaker("stripe").closed():`."""
-
-    def __init__(self, store: Callable[[], Store], rules: Rules, name: str) -> None:
-        self._store = store
-        self._guard = rules.breaker(name)
-        self._name = name
-
-    @contextmanager
-    def closed(self) -> Iterator[None]:
-        """Around a call of what may be down: raises CircuitOpen instead of trying, and counts what fails."""
-        holder = Holder(new_id(), 1, _MOST)
-        refusal: Refusal | None = self._store().change([taking([self._guard], holder)])[0]
-        if refusal is not None:
-            raise CircuitOpen(f"{self._name!r} has failed too often, and is left alone for a while")
-        try:
-            yield
-        except Exception:
-            self._settle(holder, succeeded=False)
-            raise
-        except BaseException:
-            self._settle(holder, succeeded=None)
-            raise
-        self._settle(holder, succeeded=True)
-
-    def state(self) -> BreakerState:
-        circuit, now = self._circuit()
-        if circuit is None or not circuit.until:
-            return "closed"
-        return "open" if circuit.until > now else "half_open"
-
-    def failures(self) -> int:
-        circuit, _ = self._circuit()
-        return 0 if circuit is None else circuit.failures
-
-    def reset(self) -> None:
-        """Close it, whatever happened."""
-        self._store().change([forgetting(self._guard.key)])
-
-    def _settle(self, holder: Holder, succeeded: bool | None) -> None:
-        self._store().change([settling([self._guard], holder, Ending(over=True, succeeded=succeeded))])
-
-    def _circuit(self) -> tuple[Circuit | None, int]:
-        now, states = self._store().look([self._guard.key])
-        state = unpack(states.get(self._guard.key))
-        return (state if isinstance(state, Circuit) else None), now
-
-
 class Guards:
     """What `app.guards` is."""
 
-    def __init__(self, store: Callable[[], Store], rules: Rules) -> None:
+    def __init__(self, store: Callable[[], Store], rules: Rules, seconds: float) -> None:
+        """`seconds` is how long what is held is kept unless renewed."""
         self._store = store
+        self._seconds = seconds
         self.rules = rules
 
     def forget(self, idempotency_key: str) -> bool:
@@ -139,8 +90,8 @@ class Guards:
         return Limiter(self._store, AtRate(rate_key(handler or "", key), parse(rate)))
 
     def breaker(self, name: str) -> Switch:
-        """The breaker of this name; jobs use the same with the option `breaker`."""
-        return Switch(self._store, self.rules, name)
+        """The breaker of this name; jobs use the same with the option `breaker`, and with `ctx.breaker`."""
+        return Switch(self._store, self.rules.breaker(name), name, self._seconds)
 
     def pause(self, queue: str, reason: str | None = None) -> bool:
         """Have no worker lease from a queue, from about a second on; False when it was paused before."""

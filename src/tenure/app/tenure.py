@@ -45,6 +45,7 @@ from tenure.definition.function import JobFunction
 from tenure.definition.handler import HandlerOptions, from_class, from_function
 from tenure.definition.job import Job
 from tenure.definition.middleware import Middleware
+from tenure.definition.passage import Passage
 from tenure.definition.queues import QueueClass, Queues
 from tenure.definition.registry import Registry
 from tenure.definition.retry import Backoff, RetryPolicy
@@ -88,14 +89,15 @@ class Tenure:
         self.metrics = MemoryCollector()
         self.listeners.add(WorkerCounters(self.metrics))
         self._builtins = Builtins(self.settings.command, self.settings.shell, self.settings.event, self.settings.http)
-        self.registry = Registry(self.settings.allow, self._builtins.handlers(self.settings.max_retries))
+        builtins = self._builtins.handlers(self.settings.max_retries)
+        self.registry = Registry(self.settings.allow, builtins, self._breaker)
         self.queues = Queues()
         self._channels = Channels(self.settings, self.clock, self._run_now)
         self._sealer = Sealer(self.registry, self.queues, self.clock)
         self._producer = Producer(self._channels, self._sealer, self.listeners)
         self.schedules = schedules_of(self)
         self.retry = retry or _backoff(self.settings.backoff)
-        self.guards = Guards(self._store, rules_of(self.settings))
+        self.guards = Guards(self._store, rules_of(self.settings), self.settings.lease)
         self._stores = Stores(self.settings, self.clock)
         here = self.settings.environment
         self.cron = Cron(self.schedules, here, self.listeners, lambda: self.backend, self._store, self._desk)
@@ -290,6 +292,9 @@ class Tenure:
     def forget(self, idempotency_key: str) -> bool:
         """Let a job with this idempotency key run again; whether the key was known."""
         return self.guards.forget(idempotency_key)
+
+    def _breaker(self, name: str, context: Context) -> Passage:
+        return self.guards.breaker(name).within(context)
 
     def _store(self) -> Store:
         return self._stores.of(self.backend)

@@ -110,11 +110,15 @@ class Abandon(Struct, frozen=True, kw_only=True):
 
 
 class Park(Struct, frozen=True, kw_only=True):
-    """The job waits in its place, at no cost, until the guard `key` changes or its time to try again has come."""
+    """The job waits in its place, at no cost, until the guard `key` changes or its time to try again has come.
+
+    `change` is what whoever settles has applied before: backends need not look at it.
+    """
 
     lease: Lease
     key: str
     reason: str
+    change: Change | None = None
 
 
 Verdict = Ack | Nack | Abandon | Park

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from tenure.definition.link import Link, LocalLink
+from tenure.definition.passage import Breakers, Passage, always_closed
 from tenure.errors import Cancelled
 
 
@@ -26,6 +27,7 @@ class Context(Struct, frozen=True, kw_only=True):
     meta: dict[str, Any] = {}
     deadline: float | None = None
     link: Link = field(default_factory=LocalLink)
+    breakers: Breakers = always_closed
 
     @property
     def time_left(self) -> float | None:
@@ -54,6 +56,14 @@ class Context(Struct, frozen=True, kw_only=True):
                 raise ValueError(f"progress counts from 0 up; total is {total!r}")
             done = min(done, total)
         self.link.tell(done, total)
+
+    def breaker(self, name: str) -> Passage:
+        """Go around calls of what may be down: `with ctx.breaker("stripe"):`, or `async with`.
+
+        Their failures open the breaker of this name. While it is open this raises CircuitOpen, and a handler that
+        lets it through has its job parked until the breaker lets it try, at no cost.
+        """
+        return self.breakers(name, self)
 
 
 _current: ContextVar[Context] = ContextVar("tenure.context")

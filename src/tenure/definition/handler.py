@@ -12,6 +12,7 @@ import msgspec
 from tenure.definition.context import Context
 from tenure.definition.middleware import Middleware, wrap
 from tenure.definition.options import JobOptions, check_key, normalise
+from tenure.definition.passage import Breakers, always_closed
 from tenure.definition.payload import Shape
 from tenure.definition.retry import RetryPolicy
 from tenure.definition.versions import Upcaster, check_versions, lift
@@ -61,6 +62,7 @@ class Handler:
     in_process: bool = False
     version: int = 1
     upcasters: Mapping[int, Upcaster] = field(default_factory=dict)
+    breakers: Breakers = always_closed
 
     def unpack(self, payload: bytes, version: int) -> Any:
         """The payload as its declared type, lifted first if it was sent in an older version."""
@@ -69,6 +71,10 @@ class Handler:
     def inside(self, middleware: Sequence[Middleware]) -> "Handler":
         """The same handler with its call wrapped."""
         return replace(self, call=wrap(self.call, middleware, is_async=self.is_async)) if middleware else self
+
+    def reaching(self, breakers: Breakers) -> "Handler":
+        """The same handler, whose context finds these breakers."""
+        return self if breakers is self.breakers else replace(self, breakers=breakers)
 
 
 def from_function(key: str, function: Callable[..., Any], options: HandlerOptions) -> Handler:

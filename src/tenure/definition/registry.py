@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tenure.definition.handler import Handler
 from tenure.definition.middleware import Middleware
+from tenure.definition.passage import Breakers, always_closed
 from tenure.errors import ForbiddenHandler, InvalidHandler, UnknownHandler
 
 
@@ -13,9 +14,16 @@ class Registry:
     A handler of the app's own takes the place of the built-in one with the same key.
     """
 
-    def __init__(self, allowlists: Mapping[str, Iterable[str]] | None = None, builtins: Iterable[Handler] = ()) -> None:
+    def __init__(
+        self,
+        allowlists: Mapping[str, Iterable[str]] | None = None,
+        builtins: Iterable[Handler] = (),
+        breakers: Breakers = always_closed,
+    ) -> None:
+        """`breakers` are those that all its handlers reach through their context."""
         self._own: dict[str, Handler] = {}
-        self._builtins = {handler.key: handler for handler in builtins}
+        self._breakers = breakers
+        self._builtins = {handler.key: handler.reaching(breakers) for handler in builtins}
         self._wrapped = dict(self._builtins)
         self._middleware: list[Middleware] = []
         self._allowlists = {queue: frozenset(keys) for queue, keys in (allowlists or {}).items()}
@@ -25,7 +33,7 @@ class Registry:
             raise InvalidHandler(
                 f"a handler is already registered under {handler.key!r}; pass name=... to give this one another key"
             )
-        self._own[handler.key] = handler
+        self._own[handler.key] = handler = handler.reaching(self._breakers)
         self._wrapped[handler.key] = handler.inside(self._middleware)
 
     def use(self, middleware: Middleware) -> None:

@@ -22,6 +22,7 @@ from tenure.definition.link import Link, LocalLink
 from tenure.errors import (
     Cancel,
     Cancelled,
+    CircuitOpen,
     DeadlineExceeded,
     Interrupt,
     InvalidJob,
@@ -36,6 +37,7 @@ from tenure.execution.deadline import AlarmDeadline, Deadline
 from tenure.execution.hooks import Hook, after_run, at_least, hook_of, last_words
 from tenure.execution.outcome import Kind, Outcome, is_json, normalise
 from tenure.execution.usage import Meter
+from tenure.guards.guard import Refusal
 from tenure.wire.envelope import Envelope
 
 logger = logging.getLogger(__name__)
@@ -229,6 +231,7 @@ def to_context(attempt: Attempt, value: Any, link: Link) -> Context:
         meta={} if envelope.meta is UNSET else envelope.meta,
         deadline=time.monotonic() + attempt.timeout if attempt.timeout else None,
         link=link,
+        breakers=attempt.handler.breakers,
     )
 
 
@@ -258,6 +261,9 @@ def failed(error: BaseException, started: int, begun: float, attempt: Attempt, n
         return outcome_of("timed_out", started, begun, failure=late)
     if isinstance(error, StopNow):
         return outcome_of("interrupted", started, begun, reason="interrupted")
+    if isinstance(error, CircuitOpen) and error.key is not None:
+        refusal = Refusal(error.key, "circuit_open", error.until)
+        return outcome_of("postponed", started, begun, reason=refusal.reason, refusal=refusal)
     if isinstance(error, Cancel):
         return outcome_of("cancelled", started, begun, reason=carriable(str(error)))
     if isinstance(error, Refused):

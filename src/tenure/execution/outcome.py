@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from tenure.definition.failure import Failure, carriable
+from tenure.guards.guard import Refusal
 
 Kind = Literal[
     "succeeded",
@@ -30,6 +31,7 @@ class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `crashed`: its process died while it ran alone; `suspect`: while several ran; `lost`: its lease had passed on.
 
     `delay` is what the handler asked for, if it did; `started` is UTC microseconds.
+    `refusal` is by the guard that it met while it ran, and waits for.
     `cpu` is in seconds, `memory` the peak of the process in bytes; `is_json` says that `output` is the result as JSON.
     """
 
@@ -43,6 +45,7 @@ class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpu: float | None = None
     memory: int | None = None
     is_json: bool = False
+    refusal: Refusal | None = None
 
     @property
     def ok(self) -> bool:

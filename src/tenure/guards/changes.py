@@ -25,6 +25,16 @@ def taking(guards: Sequence[Guard], holder: Holder) -> Change:
     return Change(_keys(guards), decide)
 
 
+def entering(guard: Guard, holder: Holder) -> Change:
+    """Take one guard; the answer is a refusal, or whether there is something to keep while it is held."""
+
+    def decide(states: Sequence[bytes | None], now: int) -> Decision:
+        taken = guard.take(unpack(states[0]), holder, now)
+        return Decision(taken) if isinstance(taken, Refusal) else Decision(taken is not None, [taken])
+
+    return Change((guard.key,), decide)
+
+
 def renewing(guards: Sequence[Guard], holder: Holder) -> Change:
     """Keep what is held; the answer is whether all of it still is."""
 
@@ -46,13 +56,13 @@ def settling(guards: Sequence[Guard], holder: Holder, ending: Ending) -> Change:
     return Change(_keys(guards), decide)
 
 
-def forgetting(*keys: str) -> Change:
-    """Drop the states of keys, and let a waiter of each try; the answer is how many there were."""
+def forgetting(*keys: str, wake: int = 1) -> Change:
+    """Drop the states of keys, and let a waiter of each try, or as many as that; the answer is how many there were."""
 
     def decide(states: Sequence[bytes | None], now: int) -> Decision:  # noqa: ARG001
         return Decision(
             sum(state is not None for state in states),
-            [None if state is None else Step(None, wake=1) for state in states],
+            [None if state is None else Step(None, wake=wake) for state in states],
         )
 
     return Change(keys, decide)

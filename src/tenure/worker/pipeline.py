@@ -70,6 +70,8 @@ class Pipeline:
         return attempts, verdicts + refused
 
     def conclude(self, attempt: Attempt, outcome: Outcome) -> Verdict:
+        if outcome.refusal is not None:
+            return self.warden.refuse(attempt.ticket, outcome.refusal, self.clock.now())
         run = run_of(attempt, outcome, self.worker)
         return self._following.attach(decide(attempt, outcome, self._defaults.retry, run), attempt.envelope)
 

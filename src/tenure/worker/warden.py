@@ -82,22 +82,36 @@ class Warden:
                 {_pair(one.ticket): guards for (one, guards), no in zip(guarded, refusals, strict=True) if no is None}
             )
             verdicts = {
-                _pair(one.ticket): self._refuse(one.ticket, no, now)
+                _pair(one.ticket): self.refuse(one.ticket, no, now)
                 for (one, _), no in zip(guarded, refusals, strict=True)
                 if no is not None
             }
         return [one for one in attempts if _pair(one.ticket) not in verdicts], list(verdicts.values())
+
+    def refuse(self, lease: Lease, refusal: Refusal, now: int) -> Verdict:
+        """What follows when a guard says no, to a job that would start or to one that has met it while it ran."""
+        if refusal.reason == "done":
+            own = refusal.first == lease.id
+            return Ack(lease=lease, reason=None if own else f"{SKIPPED}: job {refusal.first} has done it")
+        wait = min(_LATEST, max(_SOONEST, (refusal.until - now) / MICROSECOND))
+        if self._parking is None:
+            return Nack(lease=lease, delay=wait * (0.5 + random.random()), reason=refusal.reason)  # noqa: S311
+        with self._lock:
+            self._wakes[refusal.key] = min(self._wakes.get(refusal.key, float("inf")), time.monotonic() + wait)
+        return Park(lease=lease, key=refusal.key, reason=refusal.reason)
 
     def attach(self, verdicts: Sequence[Verdict]) -> Sequence[Verdict]:
         """The verdicts, each with what it changes besides; nothing is held for them any more."""
         return [self._attached(verdict) for verdict in verdicts] if self._held else verdicts
 
     def mark(self, verdicts: Sequence[Verdict]) -> list[Lease]:
-        """Where the store is another one, change it before the backend is told; no lease is lost by that."""
-        if not self._is_one_step:
-            changes = [v.change for v in verdicts if not isinstance(v, Park) and v.change is not None]
-            if changes:
-                self._store.change(changes)
+        """Where the store is another one, change it before the backend is told; no lease is lost by that.
+
+        What parks gives back what it held before it waits, wherever that is kept.
+        """
+        first = [verdict for verdict in verdicts if isinstance(verdict, Park) or not self._is_one_step]
+        if changes := [verdict.change for verdict in first if verdict.change is not None]:
+            self._store.change(changes)
         return []
 
     def keep(self, leases: Sequence[Lease]) -> list[Lease]:
@@ -156,28 +170,19 @@ class Warden:
 
     def _attached(self, verdict: Verdict) -> Verdict:
         guards = self._held.pop(_pair(verdict.lease), None)
-        if guards is None or isinstance(verdict, Park):
+        if guards is None:
             return verdict
         change: Change = settling(guards, self._holder(verdict.lease), ending_of(verdict))
         return structs.replace(verdict, change=change)
-
-    def _refuse(self, lease: Lease, refusal: Refusal, now: int) -> Verdict:
-        if refusal.reason == "done":
-            own = refusal.first == lease.id
-            return Ack(lease=lease, reason=None if own else f"{SKIPPED}: job {refusal.first} has done it")
-        wait = min(_LATEST, max(_SOONEST, (refusal.until - now) / MICROSECOND))
-        if self._parking is None:
-            return Nack(lease=lease, delay=wait * (0.5 + random.random()), reason=refusal.reason)  # noqa: S311
-        with self._lock:
-            self._wakes[refusal.key] = min(self._wakes.get(refusal.key, float("inf")), time.monotonic() + wait)
-        return Park(lease=lease, key=refusal.key, reason=refusal.reason)
 
     def _holder(self, lease: Lease) -> Holder:
         return Holder(lease.id, lease.fence, self._seconds)
 
 
-def ending_of(verdict: Ack | Nack | Abandon) -> Ending:
+def ending_of(verdict: Verdict) -> Ending:
     """What a verdict says about the run: only what the handler did itself is a success or a failure."""
+    if isinstance(verdict, Park):
+        return Ending(over=False)
     if isinstance(verdict, Ack):
         return Ending(over=True, succeeded=True if verdict.state == "done" else None)
     failed = False if verdict.charge in ("attempt", "crash") else None

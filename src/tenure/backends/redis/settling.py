@@ -111,7 +111,8 @@ class Settling:
 
 def _changes(group: "Batch[V]") -> list[Change]:
     """The changes of guards that come with these verdicts: each has one, or none has."""
-    return [change for *_, verdict in group if not isinstance(verdict, Park) and (change := verdict.change)]
+    found: list[Change | None] = [None if isinstance(verdict, Park) else verdict.change for *_, verdict in group]
+    return [change for change in found if change is not None]
 
 
 def _grouped(verdicts: Sequence[V], group_of: Callable[[V], Hashable]) -> tuple[list[Batch[V]], list[int]]:
