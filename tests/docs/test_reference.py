@@ -11,7 +11,7 @@ import pytest
 import tenure
 from tenure import errors, events
 from tenure.definition.options import JobOptions
-from tenure.metrics import memory
+from tenure.metrics import counters
 from tenure.worker.verdict import REASONS
 from tenure.worker.worker import Worker
 from tests.docs import settings_page
@@ -56,7 +56,7 @@ def test_an_error_is_described(name: str) -> None:
     assert f"`{name}`" in page("errors.md")
 
 
-@pytest.mark.parametrize("name", [*EVENTS, *events.Status, *memory._COUNTERS.values()])
+@pytest.mark.parametrize("name", [*EVENTS, *events.Status, *counters._COUNTERS.values()])
 def test_an_event_status_or_counter_is_described(name: str) -> None:
     assert f"`{name}`" in page("events-and-metrics.md")
 

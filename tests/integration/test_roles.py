@@ -223,7 +223,8 @@ def test_the_counters_tell_what_happened(app, message):
     good = app.backend.find(succeed.enqueue()).body
     app.backend.put([message(1, queue="default", body=good.replace(b"succeed", b"sXcceed"))])
     run_due(app)
-    assert app.metrics.snapshot()["counters"] == {
+    counters = app.metrics.snapshot()["counters"]
+    assert {name: count for name, count in counters.items() if name.startswith("jobs_")} == {
         "jobs_fetched|queue=default": 5,
         "jobs_succeeded|queue=default": 2,
         "jobs_failed|queue=default": 2,

@@ -3,13 +3,17 @@
 import logging
 import threading
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from tenure.app.sealer import Channel
 from tenure.backends.contract import Backend, Embedded, InProcess, Keyed, Lease, Verdict
+from tenure.backends.metered import meter
 from tenure.backends.opening import open_backend
 from tenure.backends.sync import SyncBackend
 from tenure.clock import Clock
 from tenure.errors import SettingsError, TenureError
+from tenure.metrics.collector import Collector, Guarded, NoCollector
+from tenure.metrics.memory import MemoryCollector
 from tenure.settings import Settings
 from tenure.wire.envelope import Wire
 from tenure.wire.keyfile import load_or_create
@@ -23,8 +27,11 @@ _DEVELOPMENT_SECRET = b"a secret that is none: for development"
 class Channels:
     """Opened on first use; `run_now` is what the sync backend does with a job."""
 
-    def __init__(self, settings: Settings, clock: Clock, run_now: Callable[[Lease, Channel], Verdict]) -> None:
+    def __init__(
+        self, settings: Settings, clock: Clock, run_now: Callable[[Lease, Channel], Verdict], collector: Collector
+    ) -> None:
         self._settings = settings
+        self._collector = collector if type(collector) in (MemoryCollector, NoCollector) else Guarded(collector)
         self._clock = clock
         self._run_now = run_now
         self._open: dict[str, Channel] = {}
@@ -47,6 +54,8 @@ class Channels:
 
     def _opened(self, url: str) -> Channel:
         backend = open_backend(url, self._clock)
+        if type(self._collector) is not NoCollector:
+            meter(backend, urlsplit(url).scheme, self._collector)
         try:
             ring = self._ring(backend)
             channel = Channel(backend, Wire(ring, self._settings.max_bytes, self._settings.audience))

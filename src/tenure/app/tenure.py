@@ -14,6 +14,7 @@ import msgspec
 
 from tenure import settings as setting
 from tenure.app.channels import Channels
+from tenure.app.collecting import find_collector, own_collector
 from tenure.app.dead_letters import DeadLetterQueue
 from tenure.app.desk import AppDesk
 from tenure.app.guarding import Guards
@@ -54,7 +55,8 @@ from tenure.events import Listener, Listeners
 from tenure.execution.attempt import Attempt, Performer
 from tenure.execution.deadline import deadline_here
 from tenure.guards.store import Store
-from tenure.metrics.memory import MemoryCollector, WorkerCounters
+from tenure.metrics.collector import NoCollector
+from tenure.metrics.counters import WorkerCounters
 from tenure.metrics.summary import By, Summary
 from tenure.permissions import Argument
 from tenure.wire.envelope import Follower
@@ -81,18 +83,23 @@ class Tenure:
     def __init__(
         self, url: str | None = None, *, retry: RetryPolicy | None = None, clock: Clock | None = None, **settings: Any
     ) -> None:
-        """`settings` override files and environment; `retry` replaces their backoff; `clock` is for tests."""
+        """`settings` override files and environment; `retry` replaces their backoff; `clock` is for tests.
+
+        Among them `metrics` may be a collector of your own, or None to count nothing.
+        """
+        own = own_collector(settings)
         arguments = settings if url is None else {**settings, "url": url}
         self.settings = setting.load(arguments, os.environ)
         self.clock = clock or SystemClock()
         self.listeners = Listeners()
-        self.metrics = MemoryCollector()
-        self.listeners.add(WorkerCounters(self.metrics))
+        self.metrics = own or find_collector(self.settings.metrics)
+        if type(self.metrics) is not NoCollector:
+            self.listeners.add(WorkerCounters(self.metrics))
         self._builtins = Builtins(self.settings.command, self.settings.shell, self.settings.event, self.settings.http)
         builtins = self._builtins.handlers(self.settings.max_retries)
         self.registry = Registry(self.settings.allow, builtins, self._breaker)
         self.queues = Queues()
-        self._channels = Channels(self.settings, self.clock, self._run_now)
+        self._channels = Channels(self.settings, self.clock, self._run_now, self.metrics)
         self._sealer = Sealer(self.registry, self.queues, self.clock)
         self._producer = Producer(self._channels, self._sealer, self.listeners)
         self.schedules = schedules_of(self)

@@ -110,6 +110,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The time between two calls of `refresh` on a queue class."""
     hook_timeout: float = 60.0
     """How long one call of `setup` or `refresh` may take before it is interrupted."""
+    metrics: str | None = "memory"
+    """Where [counters](events-and-metrics.md#counters) go: `memory`, `none`, or `module:attribute` of a collector of
+    yours; an empty variable is `none`."""
     retention: Retention = Retention()
     """Days that ended jobs are kept, see below."""
     sensitive: tuple[str, ...] = SENSITIVE

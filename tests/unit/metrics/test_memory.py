@@ -4,8 +4,10 @@ import threading
 
 import pytest
 
-from tenure.events import Leased, LeaseLost, Reaped, Settled, Settlement, Status, WorkerStopped
-from tenure.metrics.memory import MOST_SERIES, MemoryCollector, WorkerCounters
+from tenure.events import Leased, LeaseLost, Reaped, Run, Settled, Settlement, Status, WorkerStopped
+from tenure.metrics.collector import Guarded, NoCollector, batches
+from tenure.metrics.counters import WorkerCounters
+from tenure.metrics.memory import MOST_SERIES, MemoryCollector, Series
 
 
 @pytest.fixture
@@ -130,3 +132,67 @@ def test_timeouts_lost_leases_reaps_and_batches_are_counted(collector, counters)
     assert found["counters"]["leases_lost|verb=renew"] == 2
     assert (found["counters"]["leases_reaped"], found["counters"]["jobs_crashed"]) == (3, 1)
     assert found["histograms"]["settle_batch"] == {"count": 1, "sum": 2, "min": 2, "max": 2}
+
+
+def test_the_age_of_jobs_and_the_length_of_attempts_are_observed_by_queue(collector, counters):
+    first = Settlement("1", "mail", Status.ACKED, 1, None, False, Run("send", 0, 0.5, wait=3.0))
+    again = Settlement("2", "mail", Status.ACKED, 2, None, False, Run("send", 0, 1.5))
+    counters(Settled((first, again, settled(Status.POSTPONED, queue="mail"))))
+    found = collector.snapshot()["histograms"]
+    assert found["jobs_exec_seconds|queue=mail"] == {"count": 2, "sum": 2.0, "min": 0.5, "max": 1.5}
+    assert found["jobs_age_seconds|queue=mail"] == {"count": 1, "sum": 3.0, "min": 3.0, "max": 3.0}
+
+
+def test_a_collector_that_only_observes_single_values_is_told_each():
+    told = []
+
+    class Plain(NoCollector):
+        def observe(self, name, value, **labels):
+            told.append((name, value, labels))
+
+    batches(Plain())("seconds", [1.0, 2.0], queue="mail")
+    assert told == [("seconds", 1.0, {"queue": "mail"}), ("seconds", 2.0, {"queue": "mail"})]
+
+
+@pytest.mark.parametrize("values", [[0.001, 0.0011, 0.3, 0.25, 9999.0], [5.0], [0.0, 0.0], [4000.0]])
+def test_a_batch_falls_into_the_buckets_that_its_values_fall_into_one_by_one(values):
+    one, many = MemoryCollector(), MemoryCollector()
+    for value in values:
+        one.observe("x_seconds", value)
+    many.observe_all("x_seconds", values)
+    (single,), (batch,) = (list(each.series()[1].values()) for each in (one, many))
+    assert (single.buckets, single.count, single.low, single.high) == (
+        batch.buckets,
+        batch.count,
+        batch.low,
+        batch.high,
+    )
+    assert single.total == pytest.approx(batch.total)
+    assert sum(batch.buckets) == len(values)
+
+
+def test_a_value_at_the_bound_of_a_bucket_belongs_to_it(collector):
+    collector.observe_all("x_seconds", [0.005, 0.0051])
+    histogram = collector.series()[1][Series("x_seconds")]
+    assert [bound for bound, count in zip(histogram.bounds, histogram.buckets, strict=False) if count] == [0.005, 0.01]
+
+
+def test_no_observations_make_no_series(collector):
+    collector.observe_all("x_seconds", [])
+    assert collector.snapshot()["histograms"] == {}
+
+
+def test_a_collector_that_fails_is_logged_and_hurts_nobody(caplog):
+    class Broken(NoCollector):
+        def increment(self, name, value=1, **labels):
+            raise ValueError("full")
+
+        observe = increment
+
+    guarded = Guarded(Broken())
+    guarded.increment("jobs")
+    guarded.observe("seconds", 1.0)
+    assert [record.message for record in caplog.records] == [
+        "the collector failed to increment jobs",
+        "the collector failed to observe seconds",
+    ]
