@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tenure.definition.retry import Backoff, RetryPolicy
     from tenure.errors import Cancel, Postpone, Retry, TenureError
     from tenure.execution.outcome import Outcome
+    from tenure.recipients import Notification
     from tenure.worker.lane import Lane
 else:
     # Imported on first use: the command line answers --help in a third of the time. A type checker does not see
@@ -28,6 +29,7 @@ else:
         "JobFunction": "tenure.definition.function",
         "JobOptions": "tenure.definition.options",
         "Lane": "tenure.worker.lane",
+        "Notification": "tenure.recipients",
         "Outcome": "tenure.execution.outcome",
         "Postpone": "tenure.errors",
         "Retry": "tenure.errors",
@@ -59,6 +61,7 @@ __all__ = [
     "JobFunction",
     "JobOptions",
     "Lane",
+    "Notification",
     "Outcome",
     "Postpone",
     "Retry",

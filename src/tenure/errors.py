@@ -181,6 +181,10 @@ class RequestFailed(TenureError):
         self.status = status
 
 
+class NotDelivered(TenureError):
+    """A notification did not reach whom it was for; the message says why."""
+
+
 class Cancel(TenureError):
     """Raised by a handler: stop this job for good without calling it a failure."""
 

@@ -121,6 +121,15 @@ class TickFailed(Struct, frozen=True):
     why: str | None
 
 
+class Notified(Struct, frozen=True):
+    """What became of notices: `sent` or `failed` in one way, `limited` by their rate, or `dropped` as too many."""
+
+    notification: str
+    way: str | None
+    outcome: str
+    count: int = 1
+
+
 class WorkerStarted(Struct, frozen=True):
     worker: str
     queues: tuple[str, ...]
@@ -132,7 +141,7 @@ class WorkerStopped(Struct, frozen=True):
 
 Tick = TickSkipped | TickSucceeded | TickFailed
 Work = Enqueued | Leased | Settled | LeaseLost | Reaped | NotBuried | CancelRequested
-Event = Work | Tick | WorkerStarted | WorkerStopped
+Event = Work | Tick | Notified | WorkerStarted | WorkerStopped
 Listener = Callable[[Event], None]
 
 

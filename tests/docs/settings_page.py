@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tenure import permissions, settings
+from tenure import permissions, recipients, settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 BEGIN, END = "<!-- settings -->\n", "<!-- /settings -->\n"
@@ -21,9 +21,14 @@ TABLES: dict[str, type] = {
     "shell.": permissions.Shell,
     "event.": permissions.Event,
     "http.": permissions.Http,
+    "mail.": recipients.Mail,
     "lanes.NAME.": settings.LaneSettings,
+    "notifications.NAME.": recipients.Notification,
 }
-INTRODUCED = {"lanes.NAME.": "A [lane](../how-to/run-workers.md#lanes), here called NAME:\n\n"}
+INTRODUCED = {
+    "lanes.NAME.": "A [lane](../how-to/run-workers.md#lanes), here called NAME:\n\n",
+    "notifications.NAME.": "A [notification](../how-to/notifications.md), here called NAME:\n\n",
+}
 SEE = {
     "url": "[PostgreSQL](../how-to/use-postgresql.md), [MySQL](../how-to/use-mysql.md), "
     "[Redis](../how-to/use-redis.md), [Beanstalkd](../how-to/use-beanstalkd.md), "

@@ -21,6 +21,7 @@ from tenure.app.guarding import Guards
 from tenure.app.history import summarise, value_of, wait_for_end
 from tenure.app.keeping import Cron
 from tenure.app.lanes import find_lanes, queues_of
+from tenure.app.notifying import AppSurroundings, check_jobs, subscription
 from tenure.app.producer import Producer
 from tenure.app.scheduling import schedules_of
 from tenure.app.sealer import Channel, Sealer
@@ -58,7 +59,11 @@ from tenure.guards.store import Store
 from tenure.metrics.collector import NoCollector
 from tenure.metrics.counters import WorkerCounters
 from tenure.metrics.summary import By, Summary
+from tenure.notifications.notice import Letter
+from tenure.notifications.notifier import Notifier
 from tenure.permissions import Argument
+from tenure.recipients import Notification
+from tenure.redaction import Redactor
 from tenure.wire.envelope import Follower
 from tenure.worker.lane import Lane, RunnerKind
 from tenure.worker.pipeline import Defaults, Pipeline
@@ -110,6 +115,10 @@ class Tenure:
         self.cron = Cron(self.schedules, here, self.listeners, lambda: self.backend, self._store, self._desk)
         for alias, queue in self.settings.aliases.items():
             self.queues.alias(alias, queue)
+        around = AppSurroundings(lambda: self.backend, self.guards)
+        self.notifications = Notifier(around, self.clock, Redactor(self.settings.sensitive), self.listeners.emit)
+        for name, notification in self.settings.notifications.items():
+            self.notify(name, notification)
 
     @overload
     def job(self, function: Callable[Concatenate[Context, P], R], /) -> JobFunction[P, R]: ...
@@ -232,6 +241,7 @@ class Tenure:
             lanes = [Lane(queues=names, weights=shares, runner=runner, concurrency=concurrency or 0)]
         found = find_lanes(lanes, self.settings, self.queues)
         served = tuple(queue for lane in found for queue in lane.queues)
+        check_jobs(self.notifications.jobs, self.define)
         terms = Terms(queues=served, lease_seconds=self.settings.lease, burst=burst, most=most)
         return self._workshop().worker(found, terms, location or self.settings.app, self.cron.companions())
 
@@ -267,6 +277,12 @@ class Tenure:
         """Have every event told to this callable."""
         self.listeners.add(listener)
 
+    def notify(self, name: str, notification: Notification) -> None:
+        """Have people or programs told how jobs end, as the setting `notifications` does; the name is for you."""
+        if not self.notifications.names:
+            self.listeners.add(self.notifications)
+        self.notifications.add(subscription(name, notification, self.settings, self._enqueue_notice))
+
     def discover(self, *modules: str) -> None:
         """Import modules, and every module inside packages, so that their handlers register."""
         for name in modules:
@@ -285,6 +301,7 @@ class Tenure:
 
     def close(self) -> None:
         """Close what was opened; the app opens it again when it is used again."""
+        self.notifications.close()
         self._channels.close()
         self._stores.close()
 
@@ -302,6 +319,9 @@ class Tenure:
 
     def _breaker(self, name: str, context: Context) -> Passage:
         return self.guards.breaker(name).within(context)
+
+    def _enqueue_notice(self, handler: str, letter: Letter) -> None:
+        self.enqueue(self.define(handler).meta(notice=letter.members()).build())
 
     def _store(self) -> Store:
         return self._stores.of(self.backend)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from tenure.events import Event, Leased, LeaseLost, NotBuried, Reaped, Settled, Settlement, Status
+from tenure.events import Event, Leased, LeaseLost, NotBuried, Notified, Reaped, Settled, Settlement, Status
 from tenure.metrics.collector import Collector, batches
 
 _LATE = ("timed_out", "timeout")  # an attempt that will be retried, and the last one
@@ -37,6 +37,9 @@ class WorkerCounters:
         elif isinstance(event, Reaped):
             self._collector.increment("leases_reaped", len(event.ids))
             self._collector.increment("jobs_crashed", len(event.crashed))
+        elif isinstance(event, Notified):
+            labels = {"notification": event.notification, "outcome": event.outcome}
+            self._collector.increment("notifications", event.count, **labels)
 
     def _settled(self, settlements: tuple[Settlement, ...]) -> None:
         self._collector.observe("settle_batch", len(settlements))

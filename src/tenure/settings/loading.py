@@ -10,9 +10,14 @@ import msgspec
 from msgspec import Struct
 
 from tenure.errors import SettingsError
+from tenure.recipients import Notification
 from tenure.settings.values import LaneSettings, Settings
 
 PREFIX = "TENURE_"
+_TABLES: dict[str, tuple[str, type[Struct]]] = {
+    "lanes": ("lane", LaneSettings),
+    "notifications": ("notification", Notification),
+}
 
 
 def load(
@@ -110,10 +115,11 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 def _checked(values: dict[str, Any], source: str) -> Settings:
     place = ""
     try:
-        lanes = values.get("lanes")
-        for name, lane in lanes.items() if isinstance(lanes, dict) else ():
-            place = f"lane {name!r}: "  # else the error could not say which
-            msgspec.convert(lane, LaneSettings, strict=False)
+        for table, (word, kind) in _TABLES.items():
+            found = values.get(table)
+            for name, entry in found.items() if isinstance(found, dict) else ():
+                place = f"{word} {name!r}: "  # else the error could not say which
+                msgspec.convert(entry, kind, strict=False)
         place = ""
         return msgspec.convert(values, Settings, strict=False)
     except (msgspec.ValidationError, ValueError) as error:

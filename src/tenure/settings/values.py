@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from tenure.permissions import Command, Event, Http, Scope, Shell
+from tenure.recipients import Mail, Notification
 from tenure.redaction import SENSITIVE
 
 _SECRET = frozenset({"keys", "url", "store", "backends"})
@@ -125,6 +126,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What `event` jobs may do, see below."""
     http: Http = Http()
     """What `url` jobs may do, see below."""
+    notifications: dict[str, Notification] = {}
+    """Who is told how jobs end, by a name of yours, see below."""
+    mail: Mail = Mail()
+    """The server that takes mail from notifications, see below."""
 
     def __post_init__(self) -> None:
         if not self.queues:
