@@ -13,7 +13,7 @@ from tenure.clock import SystemClock
 from tenure.definition.identity import new_id
 from tenure.execution.attempt import Performer
 from tenure.wire.envelope import Wire
-from tenure.worker.pipeline import Pipeline
+from tenure.worker.pipeline import Defaults, Pipeline
 
 _LEASES = 250
 _SETTLES = 500
@@ -34,7 +34,7 @@ def _measure(app: Tenure, jobs: int) -> dict[str, float]:
     noop = app.job(name="noop")(_noop)
     channel, handler = app.channel(), app.registry.get("noop")
     clock = SystemClock()
-    pipeline = Pipeline(channel.wire, app.registry, clock, app.retry)
+    pipeline = Pipeline(channel.wire, app.registry, clock, Defaults(retry=app.retry))
 
     @contextmanager
     def stage(name: str) -> Iterator[None]:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import pytest
+from msgspec import structs
 
 from tenure.backends.contract import Abandon, Ack, Message, Nack
 from tenure.backends.opening import open_backend
@@ -69,6 +70,26 @@ def test_a_put_whose_answer_is_lost_is_stored_once(backend, proxy, witness):
     proxy.cut_after = 0
     assert backend.put([make(2)]) == ["job-0002"]
     assert witness.counts()["mail"]["ready"] == 2
+
+
+def test_a_new_message_whose_job_has_ended_when_its_put_is_tried_again_is_stored_once(
+    backend, proxy, witness, monkeypatch
+):
+    backend.put([make(1)])
+    connections = getattr(backend._dialect, "_sessions", backend._dialect)._connections
+    taken, take_connection = [], connections.take
+
+    def end_between_the_tries():
+        if taken:
+            witness.ack([Ack(lease=lease) for lease in take(witness)])
+        taken.append(None)
+        return take_connection()
+
+    monkeypatch.setattr(connections, "take", end_between_the_tries)
+    proxy.cut_after = 0
+    assert backend.put([structs.replace(make(2), is_new=True)]) == ["job-0002"]
+    counts = witness.counts()["mail"]
+    assert (counts["ready"], counts["done"]) in [(0, 2), (1, 1)]  # cut after the commit, or before
 
 
 @pytest.mark.parametrize("verb", ["ack", "nack", "abandon"])

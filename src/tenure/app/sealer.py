@@ -45,6 +45,7 @@ class Sealer:
             delay=job.delay,
             due=due_at(job, now) if job.at is not None else 0,
             unique=job.unique,
+            is_new=job.id is None,
         )
 
     def _envelope(self, job: Job, channel: Channel, identifier: str, now: int, depth: int) -> Envelope:

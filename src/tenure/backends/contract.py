@@ -31,6 +31,7 @@ class Message(Struct, frozen=True, kw_only=True, gc=False):
     """A sealed job on its way into a queue; `due` is UTC microseconds (0: at once), `delay` is seconds from now.
 
     While a job that was put with the same `unique` waits or runs, a message is not stored.
+    The id of one that `is_new` was made for it just now: no job can have it, so nobody needs to look.
     """
 
     id: str
@@ -42,6 +43,7 @@ class Message(Struct, frozen=True, kw_only=True, gc=False):
     delay: float = 0.0
     due: int = 0
     unique: str | None = None
+    is_new: bool = False
 
 
 class Lease(Struct, frozen=True, kw_only=True, gc=False):

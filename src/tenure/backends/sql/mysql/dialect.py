@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from itertools import chain, repeat
 from typing import Any, TypeVar
 
 import msgspec
@@ -59,8 +60,9 @@ class MysqlDialect:
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         self._floors.drop(*{message.queue for message in messages})
+        again = chain([False], repeat(True))
         stored, was_cut = self._sessions.tried_transaction(
-            lambda session: store(session, messages, secrets.randbits(62))
+            lambda session: store(session, messages, secrets.randbits(62), again=next(again))
         )
         if was_cut:  # the first try may have stored them: what is known by now counts
             stored |= {id for (id,) in self.read(neutral.KNOWN, {"ids": [message.id for message in messages]})}

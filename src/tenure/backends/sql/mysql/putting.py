@@ -15,8 +15,11 @@ _UNPUT = tuple(sql.UNPUT.replace("{ended}", table) for table in ("tenure_history
 _PACKET = 4_000_000  # well below the smallest max_allowed_packet that is usual
 
 
-def store(session: Session, messages: Sequence[Message], batch: int) -> set[str]:
-    """Store these in a transaction of their own; the ids that are new. A `batch` is never used twice."""
+def store(session: Session, messages: Sequence[Message], batch: int, *, again: bool = False) -> set[str]:
+    """Store these in a transaction of their own; the ids that are new. A `batch` is never used twice.
+
+    What is stored `again` may be known, though it was new.
+    """
     ids = session.quoted(message.id for message in messages)
     *most, last = _packets(session, messages, batch)
     if most:
@@ -24,7 +27,7 @@ def store(session: Session, messages: Sequence[Message], batch: int) -> set[str]
     for packet in most[1:]:
         session.send(packet)
     begin = [] if most else [sql.BEGIN]
-    unput = [session.fill(statement, ids=ids, batch=batch) for statement in _UNPUT]
+    unput = [session.fill(text, ids=ids, batch=batch) for text in (_UNPUT if again else _unput(messages))]
     ready, *found = (session.fill(text, ids=ids, batch=batch) for text in (sql.PUT_READY, sql.PUT_IDS))
     later = [session.fill(sql.PUT_DELAYED, ids=ids, batch=batch)] if any(m.delay or m.due for m in messages) else []
     return {id for (id,) in session.send(*begin, last, *unput, ready, *later, *found, sql.COMMIT)[-2]}
@@ -40,7 +43,7 @@ def store_in(connection: Any, messages: Sequence[Message], batch: int, now: str)
         try:
             for message in messages:
                 cursor.execute(sql.PUT_JOBS.replace("{rows}", sql.PUT_ROW_IN.format(now=now)), _columns(message, batch))
-            for statement in (*_UNPUT, sql.PUT_READY, sql.PUT_DELAYED, sql.PUT_IDS):
+            for statement in (*_unput(messages), sql.PUT_READY, sql.PUT_DELAYED, sql.PUT_IDS):
                 cursor.execute(statement.replace("{ids}", marks).replace("{batch}", str(batch)), ids)
             stored = {first(row) for row in cursor.fetchall()}
         except BaseException:
@@ -48,6 +51,10 @@ def store_in(connection: Any, messages: Sequence[Message], batch: int, now: str)
             raise
         cursor.execute("RELEASE SAVEPOINT tenure")
     return stored
+
+
+def _unput(messages: Sequence[Message]) -> Sequence[str]:
+    return () if all(message.is_new for message in messages) else _UNPUT
 
 
 def _columns(message: Message, batch: int) -> tuple[Any, ...]:

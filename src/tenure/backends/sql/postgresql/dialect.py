@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
+from itertools import chain, repeat
 from typing import Any, TypeVar
 
 import psycopg
@@ -57,7 +58,9 @@ class PostgresDialect:
         queues = {message.queue for message in messages}
         tell = [] if self._server.pooled else self._bell.due(queues)
         self._floors.drop(*queues)
-        rows, doubtful = self._ask_twice(sql.PUT, {**put_parameters(messages), "tell": text_array(tell)})
+        statements = chain([sql.put(messages)], repeat(sql.PUT))  # what is tried again may be known
+        values = {**put_parameters(messages), "tell": text_array(tell), "now": self._moment()}
+        rows, doubtful = self._on_a_connection(lambda connection: _rows(connection, next(statements), values))
         stored = {id for (id,) in rows}
         if doubtful:  # the first try may have stored them: what is known by now counts
             stored |= {id for (id,) in self.read(neutral.KNOWN, {"ids": [message.id for message in messages]})}
@@ -67,7 +70,7 @@ class PostgresDialect:
         tell = {message.queue for message in messages} if wake else ()
         values = {**put_parameters(messages), "tell": text_array(tell), "now": self._moment()}
         with raw.cursor() as cursor:
-            cursor.execute(sql.PUT, values)
+            cursor.execute(sql.put(messages), values)
             stored = {first(row) for row in cursor.fetchall()}
         return list(dict.fromkeys(message.id for message in messages if message.id in stored))
 

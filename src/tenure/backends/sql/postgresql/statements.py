@@ -4,11 +4,14 @@ Batches go in as arrays. `OFFSET 0` and arrays made of subqueries pin the plan t
 statistics say. Rows are locked in the order of their keys, so that two verbs of one worker do not wait in a circle.
 """
 
+from collections.abc import Sequence
+
+from tenure.backends.contract import Message
+
 NOW = "coalesce(%(now)s::bigint, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint)"
 THE_TIME = f"SELECT {NOW}"
 
-# tenure_unput looks again for ids that ended meanwhile: 40 to 65 us of the server's time a batch (200 with it).
-PUT = f"""
+_PUT = f"""
 WITH item AS MATERIALIZED (
     SELECT i.*, moment.now, CASE WHEN i.moment > 0 THEN i.moment ELSE moment.now + i.delay END AS due
     FROM (SELECT {NOW} AS now) AS moment, unnest(
@@ -18,15 +21,10 @@ WITH item AS MATERIALIZED (
 ), fresh AS (
     INSERT INTO tenure_job (id, queue, rank, handler, name, enqueued, due, body, only_one)
     SELECT id, queue, rank, handler, name, now, due, body, only_one FROM item
-    WHERE (SELECT h.id FROM tenure_history AS h WHERE h.id = item.id) IS NULL
-      AND (SELECT d.id FROM tenure_dead AS d WHERE d.id = item.id) IS NULL
+    {{unknown}}
     ORDER BY place ON CONFLICT DO NOTHING
     RETURNING key, id, queue, rank, enqueued, due
-), ended AS MATERIALIZED (
-    SELECT tenure_unput(array_agg(id)) AS ids FROM fresh
-), stored AS MATERIALIZED (
-    SELECT * FROM fresh WHERE id <> ALL ((SELECT ids FROM ended)::text[])
-), ready AS (
+), {{stored}}, ready AS (
     INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, suspect)
     SELECT queue, rank, key, 0, 0, 0, 0 FROM stored WHERE due <= enqueued
 ), later AS (
@@ -36,6 +34,26 @@ WITH item AS MATERIALIZED (
 SELECT id FROM stored
 UNION ALL SELECT pg_notify('tenure', queue)::text FROM unnest(%(tell)s::text[]) AS queue
 """
+PUT_NEW = _PUT.format(unknown="", stored="stored AS (SELECT * FROM fresh)")
+# tenure_unput looks again for ids that ended meanwhile: 40 to 65 us of the server's time a batch (200 with it).
+PUT = _PUT.format(
+    unknown="""
+    WHERE (SELECT h.id FROM tenure_history AS h WHERE h.id = item.id) IS NULL
+      AND (SELECT d.id FROM tenure_dead AS d WHERE d.id = item.id) IS NULL
+    """,
+    stored="""
+ended AS MATERIALIZED (
+    SELECT tenure_unput(array_agg(id)) AS ids FROM fresh
+), stored AS MATERIALIZED (
+    SELECT * FROM fresh WHERE id <> ALL ((SELECT ids FROM ended)::text[])
+)""",
+)
+
+
+def put(messages: Sequence[Message]) -> str:
+    """What puts these for the first time."""
+    return PUT_NEW if all(message.is_new for message in messages) else PUT
+
 
 UNTIL_WORK = f"""
 SELECT EXISTS (SELECT 1 FROM unnest(%(queues)s::text[]) AS q(name),

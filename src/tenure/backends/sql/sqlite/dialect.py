@@ -247,7 +247,8 @@ def _put(tx: Any, messages: Sequence[Message], now: int) -> list[str]:
         (key, m.id, m.queue, -m.priority, m.handler, m.name, now, _due(m, now), m.body, m.unique)
         for key, m in enumerate(messages, batch["first"])
     ]
-    stored = tx.executemany(sql.PUT_JOB, rows).rowcount
+    statement = sql.PUT_NEW if all(m.is_new for m in messages) else sql.PUT_JOB
+    stored = tx.executemany(statement, rows).rowcount
     tx.execute(sql.PUT_READY, batch)
     if any(row[7] > now for row in rows):
         tx.execute(sql.PUT_DELAYED, batch)

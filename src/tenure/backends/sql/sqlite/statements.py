@@ -5,9 +5,11 @@ so every statement is a single step: batches go in as one JSON text and come bac
 """
 
 NEXT_KEY = "SELECT max(:now, coalesce(max(key) + 1, 0)) FROM tenure_job"
-PUT_JOB = """
+PUT_NEW = """
 INSERT OR IGNORE INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body, only_one)
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+"""
+PUT_JOB = f"""{PUT_NEW}
 WHERE NOT EXISTS (SELECT 1 FROM tenure_history WHERE id = ?2) AND NOT EXISTS (SELECT 1 FROM tenure_dead WHERE id = ?2)
 """
 PUT_READY = """
