@@ -60,9 +60,12 @@ class Limiter:
 class Guards:
     """What `app.guards` is."""
 
-    def __init__(self, store: Callable[[], Store], rules: Rules, seconds: float) -> None:
-        """`seconds` is how long what is held is kept unless renewed."""
+    def __init__(
+        self, store: Callable[[], Store], rules: Rules, seconds: float, place: Callable[[], str | None]
+    ) -> None:
+        """`seconds` is how long what is held is kept unless renewed, `place` the backend where the store is another."""
         self._store = store
+        self._place = place
         self._seconds = seconds
         self.rules = rules
 
@@ -92,6 +95,13 @@ class Guards:
     def breaker(self, name: str) -> Switch:
         """The breaker of this name; jobs use the same with the option `breaker`, and with `ctx.breaker`."""
         return Switch(self._store, self.rules.breaker(name), name, self._seconds)
+
+    def around_backend(self) -> Switch | None:
+        """The breaker that all workers share around the backend; None where guards live there, and each has its own."""
+        place = self._place()
+        if place is None:
+            return None
+        return Switch(self._store, self.rules.backend_breaker(place), place, self._seconds)
 
     def pause(self, queue: str, reason: str | None = None) -> bool:
         """Have no worker lease from a queue, from about a second on; False when it was paused before."""

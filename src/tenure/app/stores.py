@@ -99,10 +99,17 @@ def _holder(backend: Backend, unique: str) -> str | None:
     return backend.holders([unique]).get(unique) if isinstance(backend, Exclusive) else None
 
 
-def warden_of(backend: Backend, store: Store, rules: Rules, seconds: float) -> Warden:
+def place_beside(backend: Backend, store: Store, url: str) -> str | None:
+    """The name of a backend under which a store that is another one keeps what it knows of it."""
+    one: object = store
+    return None if one is backend or isinstance(store, MemoryStore) else without_secrets(url)
+
+
+def warden_of(backend: Backend, store: Store, rules: Rules, seconds: float, url: str) -> Warden:
     """Who takes the guards of this backend's jobs; they wait parked where both are one."""
     one: object = store
     is_backend = one is backend
     parks = is_backend or not isinstance(backend, Store)
     parking = backend if parks and isinstance(backend, Parking) else None
-    return Warden(store, rules, seconds, is_backend=is_backend, parking=parking)
+    place = place_beside(backend, store, url)
+    return Warden(store, rules, seconds, is_backend=is_backend, parking=parking, place=place)

@@ -25,7 +25,7 @@ from tenure.app.notifying import AppSurroundings, check_jobs, subscription
 from tenure.app.producer import Producer
 from tenure.app.scheduling import schedules_of
 from tenure.app.sealer import Channel, Sealer
-from tenure.app.stores import Stores, rules_of, warden_of
+from tenure.app.stores import Stores, place_beside, rules_of, warden_of
 from tenure.app.workshop import Workshop
 from tenure.backends.contract import (
     Backend,
@@ -109,7 +109,7 @@ class Tenure:
         self._producer = Producer(self._channels, self._sealer, self.listeners)
         self.schedules = schedules_of(self)
         self.retry = retry or _backoff(self.settings.backoff)
-        self.guards = Guards(self._store, rules_of(self.settings), self.settings.lease)
+        self.guards = Guards(self._store, rules_of(self.settings), self.settings.lease, self._place)
         self._stores = Stores(self.settings, self.clock)
         here = self.settings.environment
         self.cron = Cron(self.schedules, here, self.listeners, lambda: self.backend, self._store, self._desk)
@@ -326,6 +326,9 @@ class Tenure:
     def _store(self) -> Store:
         return self._stores.of(self.backend)
 
+    def _place(self) -> str | None:
+        return place_beside(self.backend, self._store(), self.settings.url)
+
     def _desk(self, ledger: Ledger) -> AppDesk:
         channel = self.channel()
         seal = partial(self._sealer.message, channel=channel)
@@ -335,7 +338,8 @@ class Tenure:
         self.enqueue(job, "sync://")
 
     def _warden(self, backend: Backend) -> Warden:
-        return warden_of(backend, self._stores.of(backend), self.guards.rules, self.settings.lease)
+        rules, lease, url = self.guards.rules, self.settings.lease, self.settings.url
+        return warden_of(backend, self._stores.of(backend), rules, lease, url)
 
     def _pipeline(self, channel: Channel, warden: Warden | None = None) -> Pipeline:
         defaults = Defaults(

@@ -5,10 +5,11 @@ from typing import Any
 import click
 
 from tenure.app import Tenure
-from tenure.backends.contract import STATES, Candid, Counted, Migratable, Statistical
+from tenure.backends.contract import STATES, Candid, Counted, Embedded, Fact, InProcess, Migratable, Statistical
 from tenure.backends.opening import without_secrets
 from tenure.cli import printing
 from tenure.cli.loading import any_app
+from tenure.errors import SettingsError
 from tenure.metrics.summary import By, Summary
 
 _SHOWN = ("ready", "delayed", "parked", "leased", "dead")
@@ -42,11 +43,26 @@ def _examine(app: Tenure, last: str, everything: bool) -> dict[str, Any]:
     return {
         "backend": without_secrets(app.settings.url),
         "schema": schema,
-        "facts": backend.facts() if isinstance(backend, Candid) else [],
+        "facts": [*(backend.facts() if isinstance(backend, Candid) else []), *_outages(app)],
         "queues": counts,
         "last": last,
         **{f"by_{each}": app.statistics(last, each) if keeps else None for each in by},
     }
+
+
+def _outages(app: Tenure) -> list[Fact]:
+    """How workers leave a server alone that does not answer."""
+    if isinstance(app.backend, (InProcess, Embedded)):
+        return []
+    try:
+        breaker = app.guards.around_backend()
+    except SettingsError as error:
+        return [Fact("store", str(error), warning=True)]
+    if breaker is None:
+        return [Fact("outages", "each worker has its own breaker around the backend, because guards live in it too")]
+    state = breaker.state()
+    told = f"all workers share a breaker around the backend, in the store; it is {state.replace('_', '-')}"
+    return [Fact("outages", told, warning=state != "closed")]
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -8,14 +8,19 @@ from tenure.guards.store import ALL, Step
 
 _KEPT = 86_400_000_000  # µs: an open circuit is not forgotten while it waits for its probe
 _CLOSED = Circuit(0, 0, None)
+_DOUBLINGS = 32  # more than any cooldown has room for
 
 
 class Breaker(Struct, frozen=True, gc=False):
-    """Opens after `threshold` failures in a row, for `cooldown` seconds; then one probe decides."""
+    """Opens after `threshold` failures in a row, for `cooldown` seconds; then one probe decides.
+
+    With a `first` it opens for so many seconds, and twice as long after each probe that fails, up to the cooldown.
+    """
 
     key: str
     threshold: int = 5
     cooldown: float = 60.0
+    first: float | None = None
 
     def take(self, state: State | None, holder: Holder, now: int) -> Step | Refusal | None:
         circuit = _circuit(state)
@@ -55,8 +60,13 @@ class Breaker(Struct, frozen=True, gc=False):
         return self._open(failures, now) if failures >= self.threshold else _step(Circuit(failures, 0, None), now, 0)
 
     def _open(self, failures: int, now: int) -> Step:
-        until = now + round(self.cooldown * 1_000_000)
+        until = now + round(self._pause(failures) * 1_000_000)
         return _step(Circuit(failures, until, None), now, until)
+
+    def _pause(self, failures: int) -> float:
+        if self.first is None:
+            return self.cooldown
+        return min(self.cooldown, self.first * 2.0 ** min(failures - self.threshold, _DOUBLINGS))
 
 
 def _circuit(state: State | None) -> Circuit:

@@ -37,6 +37,11 @@ def breaker_key(name: str) -> str:
     return _key("breaker", name)
 
 
+def backend_key(place: str) -> str:
+    """Of the breaker around a backend."""
+    return _key("backend", place)
+
+
 def _key(kind: str, name: str) -> str:
     whole = f"{kind}:{name}"
     if len(whole) <= _LONGEST:

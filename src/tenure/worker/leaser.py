@@ -63,10 +63,10 @@ class Leaser:
         if self._bounds.has_nothing(self) or not self._holdings.may_grow(self):
             self._wait_for_room()
             return
-        if (pause := self._outage.pause(self)) > 0:
+        wanted = self._inbox.demand(len(self._holdings))
+        if wanted > 0 and (pause := self._outage.pause(self)) > 0:  # whoever is the probe must then ask
             self._stopping.wait(min(pause, _WAIT))
             return
-        wanted = self._inbox.demand(len(self._holdings))
         limit = self._bounds.claim(wanted) if wanted > 0 else 0
         if limit <= 0:
             self._wait_for_room()
@@ -81,7 +81,7 @@ class Leaser:
             return
         finally:
             self._bounds.unclaim(limit)
-        if self._outage.over():
+        if room and self._outage.over():
             logger.warning("the backend answers again")
         self._answer()
         if not room and not self._bounds.ends_when_empty:

@@ -8,10 +8,11 @@ from msgspec import UNSET
 from tenure.guards.breaker import Breaker
 from tenure.guards.guard import Guard
 from tenure.guards.idempotency import DAY, Once
-from tenure.guards.keys import breaker_key, claim_key, lock_key, places_key, queue_rate_key, rate_key
+from tenure.guards.keys import backend_key, breaker_key, claim_key, lock_key, places_key, queue_rate_key, rate_key
 from tenure.guards.rate import AtRate, Rate, parse
 from tenure.guards.slots import AtMost
 from tenure.wire.envelope import Envelope
+from tenure.worker.outage import FIRST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,10 @@ class Rules:
 
     def breaker(self, name: str) -> Breaker:
         return Breaker(breaker_key(name), self.threshold, self.cooldown)
+
+    def backend_breaker(self, place: str) -> Breaker:
+        """The one around a backend: it begins with short pauses, because a restart is over in seconds."""
+        return Breaker(backend_key(place), self.threshold, self.cooldown, min(FIRST, self.cooldown))
 
     def _conditions(self, envelope: Envelope) -> list[Guard]:
         found: list[Guard] = []

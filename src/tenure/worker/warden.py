@@ -21,6 +21,7 @@ from tenure.guards.changes import renewing, settling, taking
 from tenure.guards.guard import Ending, Guard, Refusal
 from tenure.guards.states import Holder, unpack
 from tenure.guards.store import Change, Store
+from tenure.worker.fleet import Fleet
 from tenure.worker.gate import Gate
 from tenure.worker.outage import Outage
 from tenure.worker.rules import Rules
@@ -47,11 +48,16 @@ class Warden:
         *,
         is_backend: bool = False,
         parking: Parking | None = None,
+        place: str | None = None,
     ) -> None:
-        """`seconds` is how long a guard is held unless renewed: as long as a lease."""
+        """`seconds` is how long a guard is held unless renewed: as long as a lease.
+
+        `place` names the backend, where the store is another one and so can tell the fleet of its outages.
+        """
         self._store = store
         self._is_one_step = is_backend
         self._parking = parking
+        self._place = place
         self._rules = rules or Rules()
         self._seconds = seconds
         self._held: dict[Pair, tuple[Guard, ...]] = {}
@@ -63,7 +69,8 @@ class Warden:
 
     def outage(self) -> Outage:
         """A breaker around the backend, by the same rules."""
-        return Outage(self._rules.threshold, self._rules.cooldown)
+        fleet = self._place and Fleet(self._store, self._rules.backend_breaker(self._place), self._seconds)
+        return Outage(self._rules.threshold, self._rules.cooldown, fleet or None)
 
     def admit(self, attempts: list[Attempt], now: int) -> tuple[list[Attempt], list[Verdict]]:
         """The attempts that hold all their guards, and the verdicts on the others."""

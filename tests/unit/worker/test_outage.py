@@ -2,6 +2,13 @@
 
 import time
 
+import pytest
+
+from tenure.errors import BackendUnavailable
+from tenure.guards.breaker import Breaker
+from tenure.guards.memory import MemoryStore
+from tenure.testing import FakeClock
+from tenure.worker.fleet import Fleet
 from tenure.worker.outage import Outage
 
 
@@ -52,3 +59,77 @@ def test_a_probe_that_succeeds_lets_everybody_ask():
     outage.pause("a")
     assert outage.over()
     assert outage.pause("b") == 0
+
+
+class TestFleet:
+    """Workers whose guards are kept elsewhere than their jobs share one breaker."""
+
+    def test_it_opens_by_the_failures_of_all_and_one_probes_for_all(self, workers, clock):
+        first, second, third = workers(3)
+        assert [first.failed(), second.failed()] == [None, None]
+        assert third.failed() == 0.5
+        clock.advance(0.6)
+        probes = [worker.pause("lane") for worker in (first, second, third)]
+        assert [pause == 0 for pause in probes] == [True, False, False]
+        assert first.failed() == 1.0  # twice as long
+
+    def test_a_probe_that_is_answered_lets_everybody_ask(self, workers, clock):
+        first, second = workers(2)
+        for _ in range(3):
+            first.failed()
+        second.failed()
+        clock.advance(0.6)
+        after(first.pause("lane"))
+        assert first.pause("lane") == 0
+        assert second.pause("lane") > 0
+        assert first.over()
+        after(second.pause("lane"))
+        assert second.pause("lane") == 0
+
+    def test_whoever_is_answered_goes_on_while_another_is_cut_off(self, workers):
+        cut_off, fine = workers(2)
+        for _ in range(9):
+            cut_off.failed()
+        assert fine.pause("lane") == 0
+
+    def test_a_probe_that_vanished_is_replaced(self, workers, clock):
+        first, second = workers(2)
+        for _ in range(3):
+            first.failed()
+        second.failed()
+        clock.advance(0.6)
+        after(first.pause("lane"))
+        assert first.pause("lane") == 0
+        assert second.pause("lane") > 0
+        clock.advance(16)
+        after(second.pause("lane"))
+        assert second.pause("lane") == 0
+
+    def test_without_the_store_each_goes_by_what_it_has_seen(self, workers, store, monkeypatch):
+        (worker,) = workers(1)
+        monkeypatch.setattr(store, "look", broken)
+        monkeypatch.setattr(store, "change", broken)
+        pauses = [worker.failed() for _ in range(3)]
+        assert pauses[:2] == [None, None]
+        assert 0 < worker.pause("lane") <= pauses[2]
+
+    @pytest.fixture
+    def clock(self):
+        return FakeClock()
+
+    @pytest.fixture
+    def store(self, clock):
+        return MemoryStore(clock)
+
+    @pytest.fixture
+    def workers(self, store):
+        guard = Breaker("backend:x", 3, 60.0, 0.5)
+        return lambda count: [Outage(3, 60.0, Fleet(store, guard, 15.0)) for _ in range(count)]
+
+
+def after(pause):
+    time.sleep(pause * 1.01)  # its own time, not that of the store
+
+
+def broken(*_):
+    raise BackendUnavailable("gone")
