@@ -1,5 +1,6 @@
 """The command line as a person meets it: real processes in a folder of their own, with an app and a database."""
 
+import importlib
 import json
 import os
 import signal
@@ -9,9 +10,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from click.testing import CliRunner, Result
+
+from tenure import Tenure
+from tenure.backends.contract import Migratable
+from tenure.cli.main import cli
+from tenure.wire.signing import new_key
 
 PATIENCE = 30.0
 
@@ -158,6 +167,56 @@ def tenure(tmp_path: Path) -> Iterator[CommandLine]:
     command_line = CommandLine(tmp_path)
     yield command_line
     command_line.close()
+
+
+class Desk:
+    """The commands in this process, which is quicker, and the app that they find, to set the scene with."""
+
+    def __init__(self, module: str) -> None:
+        self.location = f"{module}:app"
+        self.app: Tenure = importlib.import_module(module).app
+
+    def __call__(self, *arguments: str, answer: str = "", **environment: str) -> Result:
+        given = {"TENURE_APP": self.location, **environment}
+        with patch.object(sys, "path", list(sys.path)):
+            return CliRunner().invoke(cli, arguments, input=answer, env=given, prog_name="tenure")
+
+    def json(self, *arguments: str, exit_code: int = 0, **environment: str) -> Any:
+        done = self(*arguments, "--json", **environment)
+        assert done.exit_code == exit_code, done.output
+        return json.loads(done.stdout)
+
+    def module(self, app: str) -> str:
+        """Where another app is, without handlers."""
+        name = f"other_{token_hex(4)}"
+        Path(f"{name}.py").write_text(f"from tenure import Tenure\n\napp = {app}\n")
+        return f"{name}:app"
+
+    def work(self) -> None:
+        """Run what is ready."""
+        self.app.worker(burst=True).run()
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "redis"])
+def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """A desk on each backend that commands are tried on."""
+    places = {"postgresql": "postgres_url", "redis": "redis_url"}
+    is_server = request.param in places
+    url = request.getfixturevalue(places[request.param]) if is_server else f"sqlite:///{tmp_path}/jobs.db"
+    for name in [name for name in os.environ if name.startswith("TENURE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("TENURE_URL", url)
+    monkeypatch.setenv("TENURE_KEYS", new_key("usual").dump())
+    module = f"shop_{token_hex(4)}"
+    (tmp_path / f"{module}.py").write_text(APP)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    desk = Desk(module)
+    with desk.app:
+        if isinstance(desk.app.backend, Migratable):
+            desk.app.backend.migrate()
+        yield desk
+    del sys.modules[module]
 
 
 @pytest.fixture

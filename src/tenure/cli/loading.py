@@ -37,6 +37,16 @@ def any_app(*, create: bool = False) -> Iterator[Tenure]:
 
 
 @contextmanager
+def app_as_deployed() -> Iterator[tuple[Tenure, bool]]:
+    """The app that was named, with its modules, or one made of the settings alone; and whether it has handlers."""
+    named = location()
+    with app_with_handlers() if named else any_app() as app:
+        if named:
+            _check_file(app.settings.url)
+        yield app, bool(named)
+
+
+@contextmanager
 def app_with_handlers() -> Iterator[Tenure]:
     """The app that was named, with the modules of its settings imported."""
     named = location()

@@ -13,6 +13,7 @@ _COMMANDS = {
     "enqueue": "Put one job on its queue.",
     "health": "Count jobs per queue and state.",
     "jobs": "List and show jobs, try them again, reschedule and cancel them.",
+    "explain": "Tell why a job is not running, or how it ended.",
     "queues": "List queues, and pause, resume and drain them.",
     "workers": "List the workers that are alive.",
     "cron": "Look at schedules, and keep them.",

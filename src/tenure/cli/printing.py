@@ -74,7 +74,7 @@ def facts(values: Mapping[str, Any]) -> None:
     known = {name: value for name, value in values.items() if value is not None}
     width = max(map(len, known), default=0) + 1
     for name, value in known.items():
-        click.echo(f"{click.style(f'{name}:'.ljust(width), bold=True)} {text(value)}")
+        click.echo(f"{bold(f'{name}:'.ljust(width))} {text(value)}")
 
 
 def text(value: Any) -> str:
@@ -86,6 +86,11 @@ def text(value: Any) -> str:
     if isinstance(value, datetime):
         return value.astimezone().isoformat(" ", timespec="seconds")
     return printable(msgspec.json.encode(redactor().mask(value)).decode())
+
+
+def bold(words: str) -> str:
+    """For the line that people look for; `click.echo` takes it away where there is no terminal."""
+    return click.style(words, bold=True)
 
 
 def seconds(value: float | None) -> str:

@@ -30,14 +30,15 @@ class Breaker(Struct, frozen=True, gc=False):
             return Refusal(self.key, "circuit_open", circuit.until)
         if circuit.probe is not None and not circuit.probe.yields_to(holder, now):
             return Refusal(self.key, "circuit_open", circuit.probe.until)
-        probe = Hold(holder.id, holder.fence, holder.until(now))
+        probe = Hold(holder.id, holder.fence, holder.until(now), now)
         return _step(Circuit(circuit.failures, circuit.until, probe), now, probe.until)
 
     def renew(self, state: State | None, holder: Holder, now: int) -> Step | Refusal | None:
         circuit = _circuit(state)
         if circuit.probe is None or not circuit.probe.is_of(holder):
             return None  # whoever started while it was closed goes on
-        return self.take(state, holder, now)
+        probe = circuit.probe.renewed(holder, now)
+        return _step(Circuit(circuit.failures, circuit.until, probe), now, probe.until)
 
     def settle(self, state: State | None, holder: Holder, ending: Ending, now: int) -> Step | None:
         circuit = _circuit(state)

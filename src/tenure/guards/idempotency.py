@@ -21,7 +21,9 @@ class Once(Struct, frozen=True, gc=False):
             return Refusal(self.key, "done", first=state.id)
         if isinstance(state, Claimed) and not state.hold.yields_to(holder, now):
             return Refusal(self.key, "claimed", state.hold.until)
-        return _claimed(Hold(holder.id, holder.fence, holder.until(now)))
+        if isinstance(state, Claimed) and state.hold.is_of(holder):
+            return _claimed(state.hold.renewed(holder, now))
+        return _claimed(Hold(holder.id, holder.fence, holder.until(now), now))
 
     def renew(self, state: State | None, holder: Holder, now: int) -> Step | Refusal | None:
         return self.take(state, holder, now)
@@ -31,7 +33,7 @@ class Once(Struct, frozen=True, gc=False):
             return None
         if not ending.over:
             until = now + round((ending.again + _LEASES * holder.seconds) * 1_000_000)
-            return _claimed(Hold(holder.id, holder.fence, until))
+            return _claimed(Hold(holder.id, holder.fence, until, state.hold.since))
         if ending.succeeded:
             return Step(pack(Done(holder.id)), now + round(self.ttl * 1_000_000), wake=ALL)
         return Step(None, wake=1)

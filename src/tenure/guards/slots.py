@@ -18,15 +18,16 @@ class AtMost(Struct, frozen=True, gc=False):
         stale = any(hold.id == holder.id for hold in holds)
         if stale or len(holds) >= self.limit:
             return Refusal(self.key, "busy", min(hold.until for hold in holds))
-        return self._step([*holds, Hold(holder.id, holder.fence, holder.until(now))])
+        return self._step([*holds, Hold(holder.id, holder.fence, holder.until(now), now)])
 
     def renew(self, state: State | None, holder: Holder, now: int) -> Step | Refusal | None:
         """What is held stays held, even when the limit was lowered; what somebody reset is taken again if it can be."""
         holds = _holds(state)
-        if not any(hold.is_of(holder) for hold in holds):
+        mine = [hold for hold in holds if hold.is_of(holder)]
+        if not mine:
             return self.take(state, holder, now)
         others = [hold for hold in holds if hold.id != holder.id]
-        return self._step([*others, Hold(holder.id, holder.fence, holder.until(now))])
+        return self._step([*others, mine[0].renewed(holder, now)])
 
     def settle(self, state: State | None, holder: Holder, ending: Ending, now: int) -> Step | None:  # noqa: ARG002
         holds = _holds(state)

@@ -20,15 +20,20 @@ class Holder(Struct, frozen=True, gc=False):
 
 
 class Hold(Struct, frozen=True, array_like=True, gc=False):
-    """A holder in a store; the same job under a later lease takes its place."""
+    """A holder in a store, since when it has been one; the same job under a later lease takes its place."""
 
     id: str
     fence: int
     until: int
+    since: int = 0
 
     def is_of(self, holder: Holder) -> bool:
         """Whether this very lease holds: a stale one does not, whatever it thinks."""
         return self.id == holder.id and self.fence == holder.fence
+
+    def renewed(self, holder: Holder, now: int) -> "Hold":
+        """The same hold for another while."""
+        return Hold(self.id, self.fence, holder.until(now), self.since)
 
     def yields_to(self, holder: Holder, now: int) -> bool:
         """Whether a holder need not mind: this one is over, or it is the same job, not under a later lease."""

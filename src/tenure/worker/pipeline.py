@@ -26,6 +26,7 @@ from tenure.worker.following import Following
 from tenure.worker.verdict import decide, refuse, run_of
 from tenure.worker.warden import Warden
 
+WAITED_FOR = (UnknownHandler, UnknownKey, UnsupportedVersion, NewerPayload)  # a deploy may be under way
 _LOOK_AGAIN = 5.0
 
 
@@ -81,7 +82,7 @@ class Pipeline:
             envelope = self._wire.open(lease.body, lease.queue, lease.id)
             handler = self._registry.resolve(envelope.job, lease.queue)
             check_version(handler, envelope)
-        except (UnknownHandler, UnknownKey, UnsupportedVersion, NewerPayload) as error:
+        except WAITED_FOR as error:
             verdict = self._wait_for_deploy(lease, envelope, error, now)
             return self._following.attach(verdict, envelope)
         except (ForbiddenHandler, MessageRejected) as error:
@@ -99,14 +100,15 @@ class Pipeline:
         if now - lease.due > self._defaults.patience * MICROSECOND:
             return _reject(lease, error, now)
         pause = _LOOK_AGAIN * (1 + random.random())  # noqa: S311 - jitter
-        return Nack(lease=lease, delay=pause, reason=_reason(error))
+        return Nack(lease=lease, delay=pause, reason=reason_of(error))
 
 
 def _reject(lease: Lease, error: Exception, now: int) -> Verdict:
-    return Abandon(lease=lease, reason=_reason(error), failure=from_exception(error, now, lease.attempts + 1))
+    return Abandon(lease=lease, reason=reason_of(error), failure=from_exception(error, now, lease.attempts + 1))
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """The code that is kept with a job which may not run for this."""
     if isinstance(error, MessageRejected):
         return error.reason
     return "forbidden" if isinstance(error, ForbiddenHandler) else "unknown_handler"

@@ -1,0 +1,1 @@
+"""Explaining: why a job is not running, or how it ended; facts are gathered, then a pure function decides."""

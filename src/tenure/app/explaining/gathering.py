@@ -1,0 +1,102 @@
+"""What `tenure explain` asks the backend, the store and the app; nothing here decides."""
+
+from msgspec import structs
+
+from tenure.app.explaining.decision import explain, explain_tick
+from tenure.app.explaining.facts import Explanation, Facts, Guarded, Obstacle
+from tenure.app.tenure import Tenure
+from tenure.backends.contract import Inspectable, JobRecord, Listable, Roster
+from tenure.backends.ledger import TickRecord
+from tenure.clock import MICROSECOND, to_microseconds
+from tenure.errors import ForbiddenHandler, MessageRejected, SettingsError, UnknownHandler
+from tenure.execution.attempt import check_version
+from tenure.guards.keys import pause_key
+from tenure.guards.states import Paused, unpack
+from tenure.guards.store import Store
+from tenure.wire.envelope import Envelope
+from tenure.worker.pipeline import WAITED_FOR, reason_of
+
+MOST = 100  # ready jobs that are looked at to find the place of one
+
+
+def explained(app: Tenure, id: str, *, has_handlers: bool) -> tuple[JobRecord | TickRecord, Explanation] | None:
+    """Why this job, or the tick that will have it, is not running; None when neither is known.
+
+    An app that was made of settings alone has no handlers, so that one which is missing tells nothing.
+    """
+    job = app.backend.find(id) if isinstance(app.backend, Inspectable) else None
+    if job is not None:
+        return job, explain(gather(app, job, has_handlers=has_handlers))
+    tick = _tick(app, id)
+    return None if tick is None else (tick, explain_tick(tick))
+
+
+def gather(app: Tenure, job: JobRecord, *, has_handlers: bool) -> Facts:
+    workers = tuple(app.backend.workers()) if isinstance(app.backend, Roster) else None
+    facts = Facts(job=job, now=app.clock.now(), workers=workers, seconds=app.settings.lease)
+    if job.finished_at is not None:
+        return facts
+    if job.state != "leased":
+        envelope, obstacle = _opened(app, job, has_handlers)
+        facts = structs.replace(facts, envelope=envelope, obstacle=obstacle, most=MOST, ahead=_ahead(app, job))
+    store = _store(app)
+    return facts if store is None else _with_guards(facts, store, app)
+
+
+def _with_guards(facts: Facts, store: Store, app: Tenure) -> Facts:
+    """With the time by the store's clock, which leases and guards go by."""
+    guards = app.guards.rules.guards_of(facts.envelope) if facts.envelope else ()
+    pause = pause_key(facts.job.queue)
+    now, states = store.look([pause, *(guard.key for guard in guards)])
+    paused = unpack(states.get(pause))
+    return structs.replace(
+        facts,
+        now=now,
+        paused=paused if isinstance(paused, Paused) else None,
+        guards=tuple(Guarded(guard, unpack(states.get(guard.key))) for guard in guards),
+    )
+
+
+def _opened(app: Tenure, job: JobRecord, has_handlers: bool) -> tuple[Envelope | None, Obstacle | None]:
+    """The envelope, and what a worker with our handlers and keys would refuse the message for."""
+    envelope: Envelope | None = None
+    try:
+        envelope = app.channel().wire.open(job.body or b"", job.queue, job.id)
+        check_version(app.registry.resolve(envelope.job, job.queue), envelope)
+    except WAITED_FOR as error:
+        if isinstance(error, UnknownHandler) and not has_handlers:
+            return envelope, None
+        until = _first_due(job, envelope) + round(app.settings.unknown_patience * MICROSECOND)
+        return envelope, Obstacle(reason_of(error), str(error), until)
+    except (ForbiddenHandler, MessageRejected) as error:
+        return envelope, Obstacle(reason_of(error), str(error))
+    return envelope, None
+
+
+def _first_due(job: JobRecord, envelope: Envelope | None) -> int:
+    """When it could first start: what was put off since is due later."""
+    if job.state != "delayed" or job.fence == 0:
+        return job.due_at
+    return to_microseconds(envelope.schedule) if envelope and envelope.schedule else job.enqueued_at
+
+
+def _ahead(app: Tenure, job: JobRecord) -> int | None:
+    if job.state != "ready" or not isinstance(app.backend, Listable):
+        return None
+    page, _ = app.backend.page("ready", job.queue, limit=MOST)
+    return next((place for place, each in enumerate(page) if each.id == job.id), MOST)
+
+
+def _store(app: Tenure) -> Store | None:
+    """Where guards are kept, if anywhere."""
+    try:
+        return app.cron.store()
+    except SettingsError:
+        return None
+
+
+def _tick(app: Tenure, id: str) -> TickRecord | None:
+    try:
+        return app.cron.ledger.known([id]).get(id)
+    except SettingsError:
+        return None
