@@ -20,11 +20,12 @@ class Spread(Struct, omit_defaults=True):
     total: float = 0.0
     buckets: dict[int, int] = {}
 
-    def add(self, seconds: float) -> None:
-        bucket = int(_log2(seconds / _SMALLEST) * _STEPS) + 1 if seconds > _SMALLEST else 0
-        self.total += seconds
+    def add(self, *sizes: float) -> None:
         buckets = self.buckets
-        buckets[bucket] = buckets.get(bucket, 0) + 1
+        for seconds in sizes:
+            bucket = int(_log2(seconds / _SMALLEST) * _STEPS) + 1 if seconds > _SMALLEST else 0
+            buckets[bucket] = buckets.get(bucket, 0) + 1
+        self.total += sum(sizes)
 
     def count(self) -> int:
         return sum(self.buckets.values())

@@ -159,8 +159,9 @@ class Wire:
                 "store the data elsewhere and send where it is"
             )
         try:
-            check_depth(sealed)
-            check_members(sealed)
+            _check_depth(envelope, bytes(envelope.payload), sealed)
+            if len(sealed) >= MAX_MEMBERS:
+                check_members(sealed)
         except Malformed as error:
             raise InvalidPayload(f"job {envelope.job!r} cannot be sent: {error}; make its payload smaller") from error
         return sealed
@@ -171,15 +172,16 @@ class Wire:
             raise Malformed(f"the message has {len(sealed)} bytes, more than the limit of {self._max_bytes}")
         ring = self.ring
         ring.check(sealed)
-        check_depth(sealed)
         if len(sealed) >= MAX_MEMBERS:
             check_members(sealed)
         try:
             envelope = _decoder.decode(sealed)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidJob) as error:
             raise Malformed(f"the message is not an envelope: {error}") from error
+        payload = bytes(envelope.payload)
+        _check_depth(envelope, payload, sealed)
         # Our own encoder writes each member once, so only the payload is left to look at (0.6 µs instead of 14).
-        if not (is_canonical(envelope, sealed) and have_distinct_members(bytes(envelope.payload))):
+        if not (is_canonical(envelope, sealed) and have_distinct_members(payload)):
             refuse_repeated_members(sealed)
         if envelope.queue != queue:
             raise BadSignature(f"the message was signed for queue {envelope.queue!r} but came from queue {queue!r}")
@@ -206,6 +208,14 @@ class Wire:
 def peek(sealed: bytes) -> Envelope:
     """The envelope in bytes that somebody we trust has opened already."""
     return _decoder.decode(sealed)
+
+
+def _check_depth(envelope: Envelope, payload: bytes, sealed: bytes) -> None:
+    """In a message without these two only the payload can be nested, and it is shorter to look through."""
+    if envelope.meta is UNSET and envelope.callbacks is UNSET:
+        check_depth(payload, depth=1)
+    else:
+        check_depth(sealed)
 
 
 def is_canonical(envelope: Envelope, sealed: bytes) -> bool:

@@ -16,11 +16,13 @@ _BRACKET = re.compile(rb"[\[\]{}]")
 _BREAKS = (b"\t", b"\n", b"\r")
 
 
-def check_depth(body: bytes) -> None:
-    """Refuse nesting that would exhaust a decoder's stack; nearly free unless there are many brackets."""
-    if body.count(b"{") + body.count(b"[") <= MAX_DEPTH:
+def check_depth(body: bytes, depth: int = 0) -> None:
+    """Refuse nesting that would exhaust a decoder's stack; nearly free unless there are many brackets.
+
+    `depth` is how deep the body itself lies in its message.
+    """
+    if body.count(b"{") + body.count(b"[") <= MAX_DEPTH - depth:
         return
-    depth = 0
     for bracket in _BRACKET.finditer(_STRING.sub(b'""', body)):
         depth += 1 if bracket[0] in b"[{" else -1
         if depth > MAX_DEPTH:

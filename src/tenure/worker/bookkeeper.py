@@ -5,11 +5,12 @@ A worker that is killed takes the counts of its last few seconds with it; the jo
 
 import logging
 import threading
+from collections import defaultdict
 
 from tenure.backends.contract import Statistical
 from tenure.clock import Clock
 from tenure.errors import BackendError
-from tenure.events import Event, Settled
+from tenure.events import Event, Settled, Settlement
 from tenure.metrics.tally import SLOT, Counts, Tally, summed
 
 logger = logging.getLogger(__name__)
@@ -32,16 +33,14 @@ class Bookkeeper:
     def __call__(self, event: Event) -> None:
         if not isinstance(event, Settled):
             return
+        alike: defaultdict[tuple[str, str], list[Settlement]] = defaultdict(list)
+        for each in event.settlements:
+            alike[each.queue, "" if each.run is None else each.run.handler].append(each)
         now = self._clock.now()
         with self._lock:
             pages = self._slots.setdefault(now - now % SLOT, {})
-            for each in event.settlements:
-                run = each.run
-                key = each.queue, "" if run is None else run.handler
-                counts = pages.get(key)
-                if counts is None:
-                    counts = pages[key] = Counts()
-                counts.add(each)
+            for key, settlements in alike.items():
+                pages.setdefault(key, Counts()).add(*settlements)
             self._is_noted = False
 
     def run(self) -> None:

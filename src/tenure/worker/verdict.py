@@ -131,6 +131,10 @@ def status_of(verdict: Verdict) -> Status:
 def settlement(verdict: Verdict) -> Settlement:
     """What listeners are told about a verdict."""
     lease = verdict.lease
+    if isinstance(verdict, Ack):
+        return Settlement(
+            lease.id, lease.queue, status_of(verdict), lease.attempts + 1, verdict.reason, False, verdict.run
+        )
     failed = isinstance(verdict, (Nack, Abandon)) and verdict.charge in ("attempt", "crash")
     run = None if isinstance(verdict, Park) else verdict.run
     return Settlement(lease.id, lease.queue, status_of(verdict), lease.attempts + 1, verdict.reason, failed, run)

@@ -1,6 +1,7 @@
 """Settling: ends, returns, buries and renews what is held, and names the leases that are not."""
 
 import itertools
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
@@ -85,17 +86,19 @@ class Settling:
 
     def _run(self, name: str, groups: Sequence[Batch[V]], words: Callable[[Batch[V]], list[Word]]) -> list[list[int]]:
         """What each group answers; those that change guards go one by one, since a conflict repeats them."""
-        plain = [group for group in groups if not _changes(group)]
+        plain = [group for group in groups if not _change(group[0][2])]
         calls: list[Call] = [(name, self._names.queue(group[0][2].lease.queue), words(group)) for group in plain]
         answers = iter(self._scripts.run_each(calls))
-        return [self._run_guarded(name, group, words(group)) if _changes(group) else next(answers) for group in groups]
+        return [
+            self._run_guarded(name, group, words(group)) if _change(group[0][2]) else next(answers) for group in groups
+        ]
 
     def _run_guarded(self, name: str, group: Batch[V], words: list[Word]) -> list[int]:
         """Settle, change guards and wake whom they held up, in one step; a lost lease changes nothing."""
         if self._guarding is None:
             raise BackendError("guards cannot be changed together with a job here; give the app a store of its own")
         queue = self._names.queue(group[0][2].lease.queue)
-        held = [(member, change) for (_, member, _), change in zip(group, _changes(group), strict=True)]
+        held = [(member, change) for _, member, verdict in group if (change := _change(verdict))]
         for tries in itertools.count():
             changes = [change for _, change in held]
             rows = self._guarding.rows(key for change in changes for key in change.keys)
@@ -109,15 +112,14 @@ class Settling:
         raise AssertionError  # itertools.count has no end
 
 
-def _changes(group: "Batch[V]") -> list[Change]:
-    """The changes of guards that come with these verdicts: each has one, or none has."""
-    found: list[Change | None] = [None if isinstance(verdict, Park) else verdict.change for *_, verdict in group]
-    return [change for change in found if change is not None]
+def _change(verdict: Ack | Nack | Abandon | Park) -> Change | None:
+    """The change of guards that comes with a verdict; of one group each has one, or none has."""
+    return None if isinstance(verdict, Park) else verdict.change
 
 
 def _grouped(verdicts: Sequence[V], group_of: Callable[[V], Hashable]) -> tuple[list[Batch[V]], list[int]]:
     """The verdicts in batches of one script each, and the positions of those whose lease was named before."""
-    groups: dict[Hashable, Batch[V]] = {}
+    groups: defaultdict[Hashable, Batch[V]] = defaultdict(list)
     seen: set[str] = set()
     again: list[int] = []
     for position, verdict in enumerate(verdicts):
@@ -126,8 +128,7 @@ def _grouped(verdicts: Sequence[V], group_of: Callable[[V], Hashable]) -> tuple[
             again.append(position)
             continue
         seen.add(member)
-        has_change = not isinstance(verdict, Park) and verdict.change is not None
-        groups.setdefault((group_of(verdict), has_change), []).append((position, member, verdict))
+        groups[group_of(verdict), _change(verdict) is None].append((position, member, verdict))
     return list(groups.values()), again
 
 
