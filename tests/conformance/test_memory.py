@@ -10,7 +10,7 @@ from tenure.testing.conformance import BackendConformance, LedgerConformance, St
 class TestMemory(BackendConformance):
     capabilities = frozenset(
         {"Inspectable", "DeadLetters", "Burying", "Maintained", "Steerable", "Scannable", "Parking", "Exclusive"}
-        | {"Statistical", "Listable", "Reschedulable"}
+        | {"Statistical", "Listable", "Reschedulable", "Aged"}
     )
     expected_skips = 6  # those with a second process
 

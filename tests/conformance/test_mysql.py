@@ -13,6 +13,7 @@ class TestMariadb(BackendConformance):
             "Inspectable",
             "Statistical",
             "Listable",
+            "Aged",
             "DeadLetters",
             "Burying",
             "Maintained",

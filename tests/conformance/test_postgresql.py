@@ -13,6 +13,7 @@ class TestPostgresql(BackendConformance):
             "Inspectable",
             "Statistical",
             "Listable",
+            "Aged",
             "DeadLetters",
             "Burying",
             "Maintained",

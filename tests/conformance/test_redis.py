@@ -13,6 +13,7 @@ class TestRedis(BackendConformance):
             "Inspectable",
             "Statistical",
             "Listable",
+            "Aged",
             "DeadLetters",
             "Burying",
             "Maintained",

@@ -61,6 +61,7 @@ class TestRedisCluster(BackendConformance):
             "Shared",
             "Statistical",
             "Listable",
+            "Aged",
         }
     )
     expected_skips = 28  # those with guards, and with jobs that are unique

@@ -52,7 +52,7 @@ def warm(address):
 class TestServiceBus(BackendConformance):
     capabilities = frozenset({"DeadLetters", "Maintained", "Shared"})
     lacks = frozenset({"UniqueIds", "LingeringLeases", "Places"})
-    expected_skips = 116
+    expected_skips = 121
 
     @pytest.fixture
     def clock(self):

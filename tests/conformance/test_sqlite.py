@@ -13,6 +13,7 @@ class TestSqlite(BackendConformance):
             "Inspectable",
             "Statistical",
             "Listable",
+            "Aged",
             "DeadLetters",
             "Burying",
             "Maintained",

@@ -1,11 +1,12 @@
 """With a long history, what people ask reads no more rows than it shows."""
 
+import re
 import sqlite3
 
 import pytest
 
 from tenure.backends.opening import open_backend
-from tenure.backends.sql import listing, statements, statistics
+from tenure.backends.sql import ages, listing, statements, statistics
 from tenure.backends.sql.postgresql.dialect import translated
 from tenure.backends.sql.sqlite.dialect import translated as in_sqlite
 from tenure.clock import SystemClock
@@ -64,3 +65,11 @@ def most_rows(plan):
     """The most rows that any step of a plan took."""
     here = plan["Actual Rows"] * plan["Actual Loops"] + plan.get("Rows Removed by Filter", 0)
     return max([here, *(most_rows(part) for part in plan.get("Plans", ()))])
+
+
+@pytest.mark.parametrize("asked", [ages.READY, ages.OVERDUE], ids=["ready", "overdue"])
+def test_the_age_of_a_queue_is_found_without_reading_it(sqlite, asked):
+    plan = sqlite.execute(f"EXPLAIN QUERY PLAN {in_sqlite(asked)}", {**GIVEN, "now": 1}).fetchall()
+    tables = [step[-1] for step in plan if re.match(r"(SCAN|SEARCH) (r|j|tenure_\w+)\b", step[-1])]
+    assert tables
+    assert all(step.startswith("SEARCH") for step in tables), tables

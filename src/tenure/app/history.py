@@ -1,13 +1,15 @@
 """What has been: results of jobs, and statistics of many."""
 
 import time
+from collections import Counter
 from typing import Any
 
 import msgspec
 
-from tenure.backends.contract import Backend, Inspectable, JobRecord, Statistical
+from tenure.backends.contract import Aged, Backend, Counted, Inspectable, JobRecord, Roster, Statistical, WorkerRecord
 from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError, JobFailed, JobNotFound, ResultTimeout
+from tenure.metrics.signals import Before, Signals, signals
 from tenure.metrics.summary import By, Summary, summaries
 from tenure.metrics.tally import SLOT
 
@@ -54,3 +56,28 @@ def summarise(backend: Backend, clock: Clock, seconds: float, by: By) -> list[Su
     now = clock.now()
     since = (now - round(seconds * MICROSECOND)) // SLOT * SLOT
     return summaries(backend.tallies(since, now + SLOT), (now - since) / MICROSECOND, by)
+
+
+def read_signals(backend: Backend, clock: Clock) -> list[Signals]:
+    """The signals of every queue that has jobs or is worked on."""
+    if not isinstance(backend, Counted):
+        raise BackendError("this backend does not count its jobs, so it has no signals")
+    counts = backend.counts(ended=False)
+    ages = backend.oldest(list(counts)) if isinstance(backend, Aged) else None
+    if not isinstance(backend, Roster):
+        return signals(counts, ages, None, None)
+    workers = backend.workers()
+    rates: Counter[str] = Counter()
+    for worker in workers:
+        rates.update(dict.fromkeys(worker.queues, 0))
+        rates.update(worker.rates)
+    return signals(counts, ages, rates, _before(workers, clock.now()))
+
+
+def _before(workers: list[WorkerRecord], now: int) -> Before | None:
+    """The count of whichever worker counted, the oldest if there are several."""
+    known = [(worker.live_at, worker.live) for worker in workers if worker.live_at]
+    if not known:
+        return None
+    at, live = min(known, key=lambda each: each[0])
+    return Before((now - at) / MICROSECOND, live)

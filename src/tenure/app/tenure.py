@@ -18,7 +18,7 @@ from tenure.app.collecting import find_collector, own_collector
 from tenure.app.dead_letters import DeadLetterQueue
 from tenure.app.desk import AppDesk
 from tenure.app.guarding import Guards
-from tenure.app.history import summarise, value_of, wait_for_end
+from tenure.app.history import read_signals, summarise, value_of, wait_for_end
 from tenure.app.keeping import Cron
 from tenure.app.lanes import find_lanes, queues_of
 from tenure.app.notifying import AppSurroundings, check_jobs, subscription
@@ -58,6 +58,7 @@ from tenure.execution.deadline import deadline_here
 from tenure.guards.store import Store
 from tenure.metrics.collector import NoCollector
 from tenure.metrics.counters import WorkerCounters
+from tenure.metrics.signals import Signals
 from tenure.metrics.summary import By, Summary
 from tenure.notifications.notice import Letter
 from tenure.notifications.notifier import Notifier
@@ -212,6 +213,10 @@ class Tenure:
     def statistics(self, last: Duration = "24h", by: By = "queue") -> list[Summary]:
         """How many jobs were done, how fast and how well, over about this time, by queue or by handler."""
         return summarise(self.backend, self.clock, to_seconds(last, "the time of statistics"), by)
+
+    def signals(self) -> list[Signals]:
+        """How deep, how old and how fast each queue is, for whoever decides how many workers there should be."""
+        return read_signals(self.backend, self.clock)
 
     def worker(
         self,

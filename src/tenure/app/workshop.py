@@ -26,6 +26,7 @@ from tenure.worker.bookkeeper import Bookkeeper
 from tenure.worker.hooks import QueueHooks
 from tenure.worker.janitor import Janitor
 from tenure.worker.lane import Lane
+from tenure.worker.pace import Pace
 from tenure.worker.pipeline import Pipeline
 from tenure.worker.presence import Presence
 from tenure.worker.roles import Role
@@ -54,6 +55,7 @@ class Workshop:
         name, started = _identity(), self.clock.now()
 
         def describe() -> WorkerRecord:
+            live_at, live = pace.live() if pace else (0, {})
             return WorkerRecord(
                 id=name,
                 host=socket.gethostname(),
@@ -66,14 +68,19 @@ class Workshop:
                 jobs=worker.jobs(),
                 counts={status.value: count for status, count in list(worker.tally.items())},
                 lanes=tuple(map(_record, lanes)),
+                rates=pace.rates() if pace else {},
+                live=live,
+                live_at=live_at,
             )
 
         roles: list[Role] = [self.janitor(), self._hooks(terms.queues, name), *companions]
         if isinstance(self.backend, Roster):
             roles.append(Presence(self.backend, describe))
         listeners = Listeners(self.listeners)
+        pace: Pace | None = None
         if isinstance(self.backend, Statistical):
             bookkeeper = Bookkeeper(self.backend, self.clock, name)
+            pace = Pace(self.backend, self.clock, bookkeeper.ended)
             listeners.add(bookkeeper)
             roles.append(bookkeeper)
         manned = [(lane, self._runner(lane, terms, location)) for lane in lanes]

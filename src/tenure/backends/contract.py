@@ -224,6 +224,16 @@ class Counted(Protocol):
 
 
 @runtime_checkable
+class Aged(Protocol):
+    """Backends that know for how long jobs have waited."""
+
+    def oldest(self, queues: Sequence[str]) -> dict[str, float]:
+        """For how many seconds the job of each queue that has waited longest could have started; at the same cost
+        however many wait. What came back is left out while there is something else; queues without any are missing."""
+        ...
+
+
+@runtime_checkable
 class Inspectable(Counted, Protocol):
     """Counts and single jobs, for people and tests."""
 
@@ -396,7 +406,8 @@ class LaneRecord(Struct, frozen=True, kw_only=True):
 class WorkerRecord(Struct, frozen=True, kw_only=True):
     """A worker as others see it; `id` is new at every start, times are UTC microseconds, `jobs` are ids it holds.
 
-    `runner` and `concurrency` sum up its lanes.
+    `runner` and `concurrency` sum up its lanes; `rates` are jobs that it ended a second, by queue, over about a minute.
+    `live` is how many jobs of each queue had not ended, whoever holds them, at `live_at`, if this worker counted them.
     """
 
     id: str
@@ -410,6 +421,9 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     jobs: tuple[str, ...] = ()
     counts: dict[str, int] = {}
     lanes: tuple[LaneRecord, ...] = ()
+    rates: dict[str, float] = {}
+    live: dict[str, int] = {}
+    live_at: int = 0
 
 
 @runtime_checkable

@@ -178,6 +178,20 @@ class MemoryBackend:
                 states[entry.state] += 1
             return found
 
+    def oldest(self, queues: Sequence[str]) -> dict[str, float]:
+        with self._changed:
+            now = self._clock.now()
+            waiting = [
+                (entry.fence > 0, entry.due, entry.message.queue)
+                for entry in self._entries.values()
+                if entry.state == "ready" or (entry.state == "delayed" and entry.due <= now)
+            ]
+        found: dict[str, float] = {}
+        for _, due, queue in sorted(waiting):
+            if queue in queues:
+                found.setdefault(queue, max(0, now - due) / MICROSECOND)
+        return found
+
     def find(self, id: str) -> JobRecord | None:
         with self._changed:
             entry = self._entries.get(id)

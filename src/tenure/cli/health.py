@@ -10,6 +10,7 @@ from tenure.backends.opening import without_secrets
 from tenure.cli import printing
 from tenure.cli.loading import any_app
 from tenure.errors import SettingsError
+from tenure.metrics.signals import Signals
 from tenure.metrics.summary import By, Summary
 
 _SHOWN = ("ready", "delayed", "parked", "leased", "dead")
@@ -45,6 +46,7 @@ def _examine(app: Tenure, last: str, everything: bool) -> dict[str, Any]:
         "schema": schema,
         "facts": [*(backend.facts() if isinstance(backend, Candid) else []), *_outages(app)],
         "queues": counts,
+        "signals": app.signals() if counts is not None else None,
         "last": last,
         **{f"by_{each}": app.statistics(last, each) if keeps else None for each in by},
     }
@@ -78,8 +80,29 @@ def _show(found: dict[str, Any]) -> None:
     else:
         states = [state for state in STATES if state in next(iter(counts.values()))]
         printing.table(["queue", *states], [[queue, *map(counts[queue].get, states)] for queue in sorted(counts)])
+    _show_signals(found["signals"] or [])
     for by in ("queue", "handler"):
         _show_last(found["last"], by, found[f"by_{by}"])
+
+
+def _show_signals(found: list[Signals]) -> None:
+    """Only while somebody works: before, there is nothing to tell that the counts do not."""
+    if any(each.service_rate for each in found):
+        click.echo("")
+        rows = [
+            [
+                each.queue,
+                printing.seconds(each.oldest_age),
+                *(_rate(rate) for rate in (each.arrival_rate, each.service_rate)),
+                printing.seconds(each.seconds_to_drain),
+            ]
+            for each in found
+        ]
+        printing.table(["queue", "oldest", "arrive/s", "end/s", "to drain"], rows)
+
+
+def _rate(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:.3g}"
 
 
 def _show_last(last: str, by: str, summaries: list[Summary] | None) -> None:

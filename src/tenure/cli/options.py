@@ -1,6 +1,6 @@
 """The options of `tenure work` as a value, and as the command line of another process."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import click
@@ -29,6 +29,9 @@ class WorkOptions:
     detach: bool
     pid_file: str | None
     log_file: str | None
+    metrics_port: int | None
+    metrics_host: str
+    metrics_folder: str | None
     quiet: bool
 
     @property
@@ -46,9 +49,9 @@ class WorkOptions:
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
-def command_line(ctx: click.Context, leaving_out: Collection[str]) -> list[str]:
-    """The arguments that this command was given, but for some options."""
-    return [*_given(ctx.find_root(), ()), "work", *_given(ctx, leaving_out), "--", *ctx.params["queues"]]
+def command_line(ctx: click.Context, leaving_out: Collection[str], more: Sequence[str] = ()) -> list[str]:
+    """The arguments that this command was given, but for some options, and with some more."""
+    return [*_given(ctx.find_root(), ()), "work", *_given(ctx, leaving_out), *more, "--", *ctx.params["queues"]]
 
 
 def _given(ctx: click.Context, leaving_out: Collection[str]) -> Iterator[str]:

@@ -12,7 +12,7 @@ import msgspec
 
 from tenure.app import Tenure
 from tenure.app.lanes import find_lanes
-from tenure.cli import detaching, logs, processes, progress
+from tenure.cli import detaching, exhibits, logs, processes, progress
 from tenure.cli.failures import JOBS_DIED, CommandError
 from tenure.cli.heart import Heart
 from tenure.cli.joining import join
@@ -27,7 +27,14 @@ from tenure.worker.lane import RUNNERS, Lane
 from tenure.worker.notices import Notifier
 from tenure.worker.worker import Worker
 
-_SUPERVISORS = ("processes", "reload", "detach", "pid_file")  # options that the workers of a supervisor do not get
+_SUPERVISORS = (
+    "processes",
+    "reload",
+    "detach",
+    "pid_file",
+    "metrics_port",
+    "metrics_host",
+)  # options that the workers of a supervisor do not get
 
 
 @click.command()
@@ -57,6 +64,14 @@ _SUPERVISORS = ("processes", "reload", "detach", "pid_file")  # options that the
 @click.option("--detach", is_flag=True, help="Work in the background; needs --pid-file.")
 @click.option("--pid-file", metavar="FILE", help="Write the process id there while it works.")
 @click.option("--log-file", metavar="FILE", help="Log there too; the name may hold the date, as in work-%Y-%m-%d.log.")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), metavar="PORT",
+    help="Serve a page for Prometheus there; 0 takes any that is free.",
+)  # fmt: skip
+@click.option(
+    "--metrics-host", default="127.0.0.1", show_default=True, metavar="HOST", help="Where that page is served."
+)
+@click.option("--metrics-folder", hidden=True)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but warnings and errors.")
 @click.pass_context
 def work(ctx: click.Context, /, **given: Any) -> None:
@@ -101,8 +116,10 @@ def _supervise(ctx: click.Context, options: WorkOptions, log: DatedFile | None) 
     logs.set_up(ctx.find_root().params["verbose"], debug)
     if log:
         log.attach(debug=debug)
-    with watching() if options.reload else nullcontext():
-        arguments = command_line(ctx, _SUPERVISORS)
+    with ExitStack() as stack:
+        more = exhibits.of_supervisor(stack, options)
+        stack.enter_context(watching() if options.reload else nullcontext())
+        arguments = command_line(ctx, _SUPERVISORS, more)
         silent = log is not None and log.is_stderr
         return processes.run(arguments, options.processes or 1, bounded=options.is_bounded, silent=silent)
 
@@ -169,5 +186,6 @@ def _serve(app: Tenure, worker: Worker, lanes: Sequence[Lane], options: WorkOpti
         if not options.quiet:
             shown = stack.enter_context(progress.Progress(app, worker.tally, sys.stdout))
             shown.start(lanes, os.getpid())
+        exhibits.of_worker(stack, app, options)
         worker.run()
     return signals

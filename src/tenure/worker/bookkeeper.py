@@ -5,17 +5,21 @@ A worker that is killed takes the counts of its last few seconds with it; the jo
 
 import logging
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 
 from tenure.backends.contract import Statistical
 from tenure.clock import Clock
 from tenure.errors import BackendError
-from tenure.events import Event, Settled, Settlement
+from tenure.events import Event, Settled, Settlement, Status
 from tenure.metrics.tally import SLOT, Counts, Tally, summed
 
 logger = logging.getLogger(__name__)
 
 EVERY = 5.0
+_GOES_ON = (Status.REQUEUED.value, Status.POSTPONED.value)
+
+Pages = dict[tuple[str, str], Counts]
 
 
 class Bookkeeper:
@@ -26,7 +30,8 @@ class Bookkeeper:
         self._clock = clock
         self._worker = worker
         self._lock = threading.Lock()
-        self._slots: dict[int, dict[tuple[str, str], Counts]] = {}
+        self._slots: dict[int, Pages] = {}
+        self._before: Counter[str] = Counter()
         self._is_noted = True
         self._stopping = threading.Event()
 
@@ -42,6 +47,11 @@ class Bookkeeper:
             for key, settlements in alike.items():
                 pages.setdefault(key, Counts()).add(*settlements)
             self._is_noted = False
+
+    def ended(self) -> Counter[str]:
+        """How many jobs of each queue have ended here so far, however they did."""
+        with self._lock:
+            return self._before + _ended(self._slots.values())
 
     def run(self) -> None:
         while not self._stopping.wait(EVERY):
@@ -69,6 +79,7 @@ class Bookkeeper:
             self._is_noted = False
             raise
         with self._lock:
+            self._before += _ended(pages for slot, pages in self._slots.items() if slot < current)
             self._slots = {slot: pages for slot, pages in self._slots.items() if slot >= current}
 
     def _try(self) -> None:
@@ -76,3 +87,11 @@ class Bookkeeper:
             self.note()
         except BackendError as error:
             logger.warning("statistics could not be noted, trying again: %s", error)
+
+
+def _ended(pages: Iterable[Pages]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for page in pages:
+        for (queue, _), counts in page.items():
+            found[queue] += sum(count for status, count in counts.statuses.items() if status not in _GOES_ON)
+    return found

@@ -93,3 +93,15 @@ def test_a_worker_that_stops_notes_what_it_has(books, backend, clock):
     books.stop()
     books.run()
     assert done(backend, clock) == [1]
+
+
+def test_the_jobs_that_ended_are_counted_whatever_slots_are_over(books, clock):
+    again = Settlement("2", "mail", Status.REQUEUED, 1, "failed", True, Run("greet", 0, 1.0))
+    lost = Settlement("3", "films", Status.REJECTED, 1, "malformed", False)
+    books(DONE)
+    books(Settled((again, lost)))
+    books.note()
+    clock.advance(2 * MINUTES)
+    books(DONE)
+    books.note()
+    assert books.ended() == {"mail": 2, "films": 1}

@@ -37,7 +37,7 @@ class RedisBackend:
         self.lease, self.reap = claiming.lease, claiming.reap
         self.ack, self.nack, self.abandon, self.renew = settling.ack, settling.nack, settling.abandon, settling.renew
         self.counts, self.find, self.trim = records.counts, records.find, records.trim
-        self.heads = records.heads
+        self.heads, self.oldest = records.heads, records.oldest
         self.dead, self.replay, self.discard = records.dead, records.replay, records.discard
         self.bury = records.bury
         self.cancel, self.asked_to_stop = steering.cancel, steering.asked_to_stop

@@ -14,6 +14,7 @@ from tenure.backends.redis.connections import Line, Word
 from tenure.backends.redis.names import Names
 from tenure.backends.redis.patience import patiently
 from tenure.backends.redis.scripts import Call, Scripts
+from tenure.clock import MICROSECOND
 
 _SCAN = 1000
 
@@ -31,6 +32,10 @@ class RedisRecords:
         if not ended:
             found = {queue: {**counts, "done": 0, "cancelled": 0, "expired": 0} for queue, counts in found.items()}
         return {queue: counts for queue, counts in found.items() if any(counts.values())}
+
+    def oldest(self, queues: Sequence[str]) -> dict[str, float]:
+        ages = self._everywhere("oldest", queues=queues)
+        return {queue: int(age) / MICROSECOND for queue, age in ages if age is not None}
 
     def find(self, id: str) -> JobRecord | None:
         for queue, found in self._everywhere("find", id):

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from tenure.backends.contract import Abandon, Ack, Fact, Lease, Message, Nack, Park, Reaped
 from tenure.backends.sql import migrations, statements
+from tenure.backends.sql.ages import SqlAges
 from tenure.backends.sql.dialect import Dialect, Grant, Pair
 from tenure.backends.sql.guarding import SqlGuarding
 from tenure.backends.sql.joining import joined
@@ -47,6 +48,7 @@ class SqlBackend:
         self.trim = records.trim
         listing = SqlListing(dialect, records)
         self.queues_with, self.page = records.queues_with, listing.page
+        self.oldest = SqlAges(dialect).oldest
         statistics = SqlStatistics(dialect)
         self.note_tallies, self.tallies = statistics.note_tallies, statistics.tallies
         self.fold_tallies, self.drop_tallies = statistics.fold_tallies, statistics.drop_tallies

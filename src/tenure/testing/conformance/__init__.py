@@ -20,11 +20,13 @@ pytest.register_assert_rewrite(
     f"{__name__}.parking",
     f"{__name__}.rescheduling",
     f"{__name__}.history",
+    f"{__name__}.ages",
     f"{__name__}.listing",
     f"{__name__}.store",
     f"{__name__}.ledger",
 )
 
+from tenure.testing.conformance.ages import Aging  # noqa: E402
 from tenure.testing.conformance.dead_letters import DeadLettering  # noqa: E402
 from tenure.testing.conformance.history import History  # noqa: E402
 from tenure.testing.conformance.keeping import Keeping  # noqa: E402
@@ -51,6 +53,7 @@ class BackendConformance(
     Keeping,
     DeadLettering,
     Recording,
+    Aging,
     History,
     Listing,
     Sharing,
@@ -61,7 +64,7 @@ class BackendConformance(
     """Each test is one promise; a test that needs a capability the backend lacks is skipped by that name.
 
     Capabilities are the optional protocols (`Inspectable`, `DeadLetters`, `Maintained`, `Steerable`, `Scannable`,
-    `Parking`, `Exclusive`, `Burying`, `Statistical`, `Listable`, `Reschedulable`) and `Shared`:
+    `Parking`, `Exclusive`, `Burying`, `Statistical`, `Listable`, `Reschedulable`, `Aged`) and `Shared`:
     others can open the backend at the fixture `url`.
     What brokers `lacks` of what all others can do is `UniqueIds`, `LingeringLeases` and `Places`.
     """

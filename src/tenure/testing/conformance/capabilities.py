@@ -9,7 +9,7 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 PROTOCOLS = (
     *("Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable"),
-    *("Parking", "Exclusive", "Burying", "Statistical", "Listable", "Reschedulable"),
+    *("Parking", "Exclusive", "Burying", "Statistical", "Listable", "Reschedulable", "Aged"),
 )
 SHARED = "Shared"  # other processes can open it by its URL, and what they put and lease outlives them
 UNIQUE_IDS = "UniqueIds"  # an id that is known is stored once

@@ -7,6 +7,7 @@ import msgspec
 
 from tenure.backends.contract import (
     Ack,
+    Aged,
     Backend,
     Burying,
     DeadLetters,
@@ -44,6 +45,10 @@ class GuardedBackend(FullBackend, Store, Parking, Exclusive, Protocol):
 
 class ListableBackend(FullBackend, Listable, Protocol):
     """A backend that shows its jobs a page at a time."""
+
+
+class AgedBackend(FullBackend, Aged, Protocol):
+    """A backend that knows for how long jobs have waited."""
 
 
 class StatisticalBackend(FullBackend, Statistical, Protocol):
