@@ -52,7 +52,7 @@ def warm(address):
 class TestServiceBus(BackendConformance):
     capabilities = frozenset({"DeadLetters", "Maintained", "Shared"})
     lacks = frozenset({"UniqueIds", "LingeringLeases", "Places"})
-    expected_skips = 121
+    expected_skips = 122
 
     @pytest.fixture
     def clock(self):
