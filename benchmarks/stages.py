@@ -22,14 +22,13 @@ _SETTLES = 500
 def stages(jobs: int) -> dict[str, float]:
     """Microseconds a job for build, seal, put, lease, open, call with decide, and settle."""
     with tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder:
-        app = Tenure(f"sqlite:///{Path(folder) / 'bench.db'}")
-        try:
-            return _measure(app, jobs)
-        finally:
-            app.close()
+        with Tenure(f"sqlite:///{Path(folder) / 'bench.db'}") as app:
+            spent = spend(app, jobs, time.perf_counter)
+    return {f"{name} µs": seconds / jobs * 1e6 for name, seconds in spent.items()}
 
 
-def _measure(app: Tenure, jobs: int) -> dict[str, float]:
+def spend(app: Tenure, jobs: int, timer: Callable[[], float]) -> dict[str, float]:
+    """Seconds, as this timer counts them, that each stage took for so many jobs."""
     spent: dict[str, float] = {}
     noop = app.job(name="noop")(_noop)
     channel, handler = app.channel(), app.registry.get("noop")
@@ -38,9 +37,9 @@ def _measure(app: Tenure, jobs: int) -> dict[str, float]:
 
     @contextmanager
     def stage(name: str) -> Iterator[None]:
-        begun = time.perf_counter()
+        begun = timer()
         yield
-        spent[name] = spent.get(name, 0.0) + time.perf_counter() - begun
+        spent[name] = timer() - begun
 
     with stage("build"):
         built = [noop.build(i=i) for i in range(jobs)]
@@ -60,7 +59,7 @@ def _measure(app: Tenure, jobs: int) -> dict[str, float]:
     with stage("settle"):
         for chunk in _chunks(verdicts, _SETTLES):
             channel.backend.ack([verdict for verdict in chunk if isinstance(verdict, Ack)])
-    return {f"{name} µs": seconds / jobs * 1e6 for name, seconds in spent.items()}
+    return spent
 
 
 def _noop(i: int) -> None:

@@ -1,0 +1,53 @@
+"""arq: async only; a lower poll delay, which bounds both its rate and its latency, and results dropped."""
+
+from arq import Retry, create_pool
+from arq.connections import RedisSettings
+from arq.worker import func
+
+from benchmarks.peers.bodies import ASYNC
+from benchmarks.peers.place import AWAITS, LEASE, URL, command
+
+settings = RedisSettings.from_dsn(URL)
+quiet = {"version": 1, "loggers": {"arq": {"level": "CRITICAL"}}}
+
+
+def _taking_context(body):
+    async def run(context, i, pad=""):
+        try:
+            await body(i, pad)
+        except Exception as error:
+            raise Retry(defer=0) from error
+
+    return run
+
+
+class WorkerSettings:
+    functions = tuple(func(_taking_context(body), name=name) for name, body in ASYNC.items())
+    redis_settings = settings
+    keep_result = 0
+    max_jobs = AWAITS
+    poll_delay = 0.01
+    job_timeout = LEASE - 10  # a dead worker's job is free ten seconds after this
+    log_results = False
+
+
+async def open():
+    global pool
+    pool = await create_pool(settings)
+
+
+async def send(job, i, pad):
+    await pool.enqueue_job(job, i, pad)
+
+
+async def send_later(job, i, seconds):
+    await pool.enqueue_job(job, i, _defer_by=seconds)
+
+
+async def close():
+    await pool.aclose()
+
+
+def worker(processes, job):
+    place = "benchmarks.peers.adapters.arq"
+    return [[command("arq"), f"{place}.WorkerSettings", "--custom-log-dict", f"{place}.quiet"]] * processes

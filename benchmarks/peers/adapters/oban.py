@@ -1,0 +1,48 @@
+"""Oban for Python: fetches in batches, acknowledges in transactions."""
+
+from oban import Oban
+from oban import worker as oban_worker
+from oban.schema import install
+from psycopg_pool import AsyncConnectionPool
+
+from benchmarks.peers.bodies import ASYNC
+from benchmarks.peers.place import AWAITS, URL, command
+
+
+@oban_worker(queue="default", max_attempts=4)
+class Bench:
+    async def process(self, job):
+        await ASYNC[job.args["job"]](job.args["i"], job.args["pad"])
+
+
+def _made(job, i, pad):
+    return Bench.new({"job": job, "i": i, "pad": pad})
+
+
+async def open():
+    global pool, oban
+    pool = AsyncConnectionPool(URL, min_size=1, max_size=4, open=False)
+    await pool.open()
+    oban = Oban(pool=pool)
+
+
+async def setup():
+    await install(pool)
+
+
+async def send(job, i, pad):
+    await oban.enqueue(_made(job, i, pad))
+
+
+async def send_many(job, indexes, pad):
+    await oban.enqueue_many(_made(job, i, pad) for i in indexes)
+
+
+async def close():
+    await pool.close()
+
+
+def worker(processes, job):
+    work = [command("oban"), "start", "--dsn", URL, "--queues", f"default:{AWAITS}", "--log-level", "ERROR"]
+    modules = ["--cron-modules", "benchmarks.peers.adapters.oban"]
+    return [[*work, *modules, "--node", f"n{n}"] for n in range(processes)]

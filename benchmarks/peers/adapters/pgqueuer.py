@@ -1,0 +1,78 @@
+"""PgQueuer on asyncpg with uvloop: batches of a hundred; its acknowledgements are buffered."""
+
+import sys
+from datetime import timedelta
+
+import asyncpg
+import uvloop
+from pgqueuer import PgQueuer
+from pgqueuer.db import AsyncpgDriver
+from pgqueuer.queries import Queries
+
+from benchmarks.peers.bodies import BODIES
+from benchmarks.peers.place import LEASE, URL
+
+
+def _taking_job(body, name):
+    if name.endswith("_async"):
+
+        async def run(job):
+            i, _, pad = job.payload.decode().partition(" ")
+            await body(int(i), pad)
+    else:
+
+        def run(job):
+            i, _, pad = job.payload.decode().partition(" ")
+            body(int(i), pad)
+
+    return run
+
+
+async def serve():
+    """What `pgq run` does; its command line breaks with the pinned typer."""
+    pgq = PgQueuer(AsyncpgDriver(await asyncpg.connect(URL)))
+    for name, body in BODIES.items():
+        pgq.entrypoint(name, **RETRIES)(_taking_job(body, name))
+    await pgq.run(batch_size=100, heartbeat_timeout=timedelta(seconds=LEASE))
+
+
+RETRIES: dict[str, object] = {}
+
+
+async def open():
+    global queries, connection
+    connection = await asyncpg.connect(URL)
+    queries = Queries(AsyncpgDriver(connection))
+
+
+async def setup():
+    await queries.install()
+
+
+async def send(job, i, pad):
+    await queries.enqueue(job, f"{i} {pad}".encode())
+
+
+async def send_many(job, indexes, pad):
+    count = len(indexes)
+    await queries.enqueue([job] * count, [f"{i} {pad}".encode() for i in indexes], [0] * count)
+
+
+async def send_later(job, i, seconds):
+    await queries.enqueue(job, str(i).encode(), execute_after=timedelta(seconds=seconds))
+
+
+async def send_ranked(job, i, urgent):
+    await queries.enqueue(job, str(i).encode(), priority=1 if urgent else 0)
+
+
+async def close():
+    await connection.close()
+
+
+def worker(processes, job):
+    return [[sys.executable, "-m", "benchmarks.peers.adapters.pgqueuer"]] * processes
+
+
+if __name__ == "__main__":
+    uvloop.run(serve())

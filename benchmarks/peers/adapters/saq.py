@@ -1,0 +1,51 @@
+"""SAQ on Redis and on PostgreSQL: finished jobs are dropped at once."""
+
+from saq import Queue
+
+from benchmarks.peers.bodies import BODIES
+from benchmarks.peers.place import AWAITS, LEASE, PEER, URL, command
+
+queue = Queue.from_url(URL, name="bench", **({"max_size": 20} if PEER == "saq-postgresql" else {}))
+
+
+def _taking_context(name, body):
+    if name.endswith("_async"):
+
+        async def run(context, *, i, pad=""):
+            await body(i, pad)
+    else:
+
+        def run(context, *, i, pad=""):
+            body(i, pad)
+
+    return name, run
+
+
+settings = {
+    "queue": queue,
+    "functions": [_taking_context(name, body) for name, body in BODIES.items()],
+    "concurrency": AWAITS if PEER == "saq-redis" else 20,
+    "timers": {"sweep": 5},
+}
+
+
+async def open():
+    await queue.connect()
+
+
+async def send(job, i, pad):
+    await queue.enqueue(job, i=i, pad=pad, ttl=-1, retries=4, heartbeat=LEASE)
+
+
+async def send_later(job, i, seconds):
+    import time
+
+    await queue.enqueue(job, i=i, ttl=-1, scheduled=time.time() + seconds)
+
+
+async def close():
+    await queue.disconnect()
+
+
+def worker(processes, job):
+    return [[command("saq"), "benchmarks.peers.adapters.saq.settings", "--workers", str(processes), "--quiet"]]

@@ -1,0 +1,35 @@
+"""taskiq on Redis: a plain list, which does not acknowledge, and a stream, which does."""
+
+from taskiq import SimpleRetryMiddleware
+from taskiq_redis import ListQueueBroker, RedisStreamBroker
+
+from benchmarks.peers.bodies import BODIES
+from benchmarks.peers.place import AWAITS, LEASE, PEER, URL, command
+
+if PEER == "taskiq-stream":
+    broker = RedisStreamBroker(URL, queue_name="bench", consumer_id="0", idle_timeout=LEASE * 1000)
+else:
+    broker = ListQueueBroker(URL, queue_name="bench")
+broker = broker.with_middlewares(SimpleRetryMiddleware(default_retry_count=4))
+tasks = {
+    name: broker.register_task(body, task_name=name, retry_on_error=name.startswith("flaky"))
+    for name, body in BODIES.items()
+}
+
+
+async def open():
+    await broker.startup()
+
+
+async def send(job, i, pad):
+    await tasks[job].kiq(i, pad)
+
+
+async def close():
+    await broker.shutdown()
+
+
+def worker(processes, job):
+    size = ["-w", str(processes), "--max-async-tasks", str(AWAITS), "--max-prefetch", str(AWAITS)]
+    quiet = ["--no-parse", "--log-level", "CRITICAL"]
+    return [[command("taskiq"), "worker", "benchmarks.peers.adapters.taskiq:broker", *size, *quiet]]

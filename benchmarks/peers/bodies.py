@@ -1,0 +1,74 @@
+"""Bodies: what the measured jobs do, the same for every Python peer; standard library only.
+
+An adapter registers each of BODIES under its name, as its peer has it done. A name says what a job does: `noop`, `cpu`
+(a millisecond of it), `pause` (five milliseconds) or `flaky` (every fifth fails once); and how: `_sync` or `_async`.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.peers.probe import Probe
+
+PAUSE = 0.005
+SPIN = 0.001
+FAILS = 5  # one in five
+
+probe = Probe(Path(os.environ["BENCH_PROBE"]))
+
+
+class Fails(Exception):
+    """As meant: the first run of every fifth flaky job."""
+
+
+def noop_sync(i: int, pad: str = "") -> None:
+    probe.start(i)
+
+
+async def noop_async(i: int, pad: str = "") -> None:
+    probe.start(i)
+
+
+def cpu_sync(i: int, pad: str = "") -> None:
+    probe.start(i)
+    until = time.thread_time() + SPIN
+    while time.thread_time() < until:
+        pass
+
+
+async def cpu_async(i: int, pad: str = "") -> None:
+    cpu_sync(i)
+
+
+def pause_sync(i: int, pad: str = "") -> None:
+    probe.start(i)
+    time.sleep(PAUSE)
+    probe.finish(i)
+
+
+async def pause_async(i: int, pad: str = "") -> None:
+    probe.start(i)
+    await asyncio.sleep(PAUSE)
+    probe.finish(i)
+
+
+def flaky_sync(i: int, pad: str = "") -> None:
+    probe.start(i)
+    if i % FAILS == 0 and probe.runs[i] == 1:
+        raise Fails
+    probe.finish(i)
+
+
+async def flaky_async(i: int, pad: str = "") -> None:
+    flaky_sync(i)
+
+
+_ALL: tuple[Callable[..., object], ...] = (
+    *(noop_sync, cpu_sync, pause_sync, flaky_sync),
+    *(noop_async, cpu_async, pause_async, flaky_async),
+)
+BODIES = {body.__name__: body for body in _ALL}
+SYNC = {name: body for name, body in BODIES.items() if name.endswith("_sync")}
+ASYNC = {name: body for name, body in BODIES.items() if name.endswith("_async")}

@@ -1,0 +1,23 @@
+"""What an adapter knows of where it runs; standard library only, for it is read inside every peer's environment."""
+
+import os
+import sys
+from pathlib import Path
+
+URL = os.environ.get("BENCH_URL", "")  # of the server, or of a SQLite file
+PEER = os.environ.get("BENCH_PEER", "")  # the name in peers.toml, for adapters that serve several
+FOLDER = str(Path(os.environ.get("BENCH_PROBE", "")).parent)  # of this measurement alone
+JOB = os.environ.get("BENCH_JOB", "noop_sync")  # the body that is about to be measured
+LEASE = 15  # seconds after which a dead worker's job is anybody's, where a peer has a setting for it
+THREADS = 32  # at once, for bodies that block
+AWAITS = 100  # at once, for bodies that await
+
+
+def command(name: str) -> str:
+    """A program that is installed in this environment."""
+    return str(Path(sys.executable).parent / name)
+
+
+def path() -> str:
+    """The file of a SQLite URL."""
+    return URL.removeprefix("sqlite:///")

@@ -1,0 +1,115 @@
+"""Plots: a report as bars in SVG, light and dark, written by hand: one panel a server, ours in colour."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from benchmarks.peers.results import Report
+from benchmarks.peers.tables import NAMES, number
+
+WIDTH, LABEL, VALUE = 760, 190, 90
+BAR, GAP, HEAD, TITLE = 16, 8, 34, 58
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+
+
+@dataclass(frozen=True)
+class Palette:
+    """Colours of one theme; the background is left to the page."""
+
+    text: str
+    quiet: str
+    line: str
+    ours: str
+    other: str
+
+
+PALETTES = {
+    "light": Palette(text="#1f2328", quiet="#59636e", line="#d1d9e0", ours="#0969da", other="#afb8c1"),
+    "dark": Palette(text="#f0f6fc", quiet="#9198a1", line="#3d444d", ours="#4493f8", other="#57606a"),
+}
+
+
+@dataclass(frozen=True)
+class Bar:
+    label: str
+    value: float
+    is_ours: bool
+
+
+@dataclass(frozen=True)
+class Plot:
+    """What one picture shows: of these rows the best number of that name; for some, less is better."""
+
+    name: str
+    title: str
+    note: str
+    rows: tuple[str, ...]
+    number: str
+    best: Callable[[Sequence[float]], float] = max
+
+    def bars(self, report: Report, server: str) -> list[Bar]:
+        found = []
+        for subject in report.on(server):
+            values = [report.number(subject.name, row, self.number) for row in self.rows]
+            if known := [value for value in values if value is not None]:
+                found.append(Bar(subject.title, self.best(known), subject.is_ours))
+        return sorted(found, key=lambda bar: bar.value, reverse=self.best is max)
+
+
+DRAINS = ("drain-sync", "drain-async")
+LONG, SHORT = "longer is better", "shorter is better"
+PLOTS = (
+    Plot("drain", "Jobs per second, run by one worker", f"no-op jobs; {LONG}", DRAINS, "jobs/s"),
+    Plot("enqueue", "Jobs per second, enqueued one by one", LONG, ("enqueue",), "jobs/s"),
+    Plot("bulk", "Jobs per second, enqueued in bulk", LONG, ("bulk",), "jobs/s"),
+    Plot("cpu", "Microseconds of a worker's CPU for a job", f"no-op jobs; {SHORT}", DRAINS, "worker CPU µs", min),
+    Plot("latency", "Milliseconds from enqueue to start, median", f"idle worker; {SHORT}", ("latency",), "p50 ms", min),
+    Plot("kills", "Jobs lost while a worker is killed again and again", SHORT, ("kills",), "lost", min),
+)
+
+
+def write_plots(report: Report, out: Path) -> None:
+    for plot in PLOTS:
+        panels = {
+            server: plot.bars(report, server) for server in dict.fromkeys(each.server for each in report.subjects)
+        }
+        if any(panels.values()):
+            for theme, palette in PALETTES.items():
+                (out / f"{plot.name}-{theme}.svg").write_text(draw(plot, panels, palette))
+
+
+def draw(plot: Plot, panels: dict[str, list[Bar]], palette: Palette) -> str:
+    """The whole picture; each panel has a scale of its own, for servers differ by more than peers do."""
+    shown = {server: bars for server, bars in panels.items() if bars}
+    height = TITLE + sum(HEAD + len(bars) * (BAR + GAP) for bars in shown.values()) + GAP
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
+        f'font-family="{FONT}" role="img" aria-label="{escape(plot.title)}">',
+        _text(0, 20, plot.title, palette.text, size=17, weight=600),
+        _text(0, 42, plot.note, palette.quiet),
+    ]
+    top = TITLE
+    for server, bars in shown.items():
+        parts += _panel(NAMES[server], bars, top, palette)
+        top += HEAD + len(bars) * (BAR + GAP)
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _panel(title: str, bars: Sequence[Bar], top: int, palette: Palette) -> Iterator[str]:
+    yield _text(0, top + 20, title, palette.text, weight=600)
+    yield f'<line x1="{LABEL}" x2="{WIDTH}" y1="{top + 15}" y2="{top + 15}" stroke="{palette.line}"/>'
+    longest = max(bar.value for bar in bars) or 1.0
+    for place, bar in enumerate(bars):
+        y = top + HEAD + place * (BAR + GAP)
+        length = max(1.5, bar.value / longest * (WIDTH - LABEL - VALUE)) if bar.value else 0
+        ink, weight = (palette.text, 600) if bar.is_ours else (palette.quiet, 400)
+        fill = palette.ours if bar.is_ours else palette.other
+        yield _text(LABEL - 10, y + 12, bar.label, ink, weight=weight, anchor="end")
+        yield f'<rect x="{LABEL}" y="{y}" width="{length:.1f}" height="{BAR}" rx="2" fill="{fill}"/>'
+        yield _text(LABEL + length + 8, y + 12, number(bar.value), ink, weight=weight)
+
+
+def _text(x: float, y: float, words: str, fill: str, size: int = 13, weight: int = 400, anchor: str = "start") -> str:
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    return f'<text {place} font-size="{size}" font-weight="{weight}" fill="{fill}">{escape(words)}</text>'
