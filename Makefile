@@ -27,8 +27,8 @@ endef
 
 .PHONY: help
 help: ## List the targets
-	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; do \
-		printf '  make %-8s %s\n' "$$target" "$$text"; done
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; do \
+		printf '  make %-12s %s\n' "$$target" "$$text"; done
 
 .PHONY: setup
 setup: $(VENV)/.installed ## Install the pinned tools and Tenure, editable, for development
@@ -44,11 +44,12 @@ $(VENV)/.installed: $(VENV)/.locked pyproject.toml
 	@touch $@
 
 .PHONY: check
-check: setup ## Format, lint, types, import contracts and the fast unit tests
+check: setup ## Format, lint, types, import contracts, the fast unit tests and the speed of the hot path
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m benchmarks.check
 	@$(BIN)/pytest -q tests/unit -m 'not slow' -n 2
 
 .PHONY: servers
@@ -79,6 +80,15 @@ demo: ## Install Tenure as a user would and watch it work
 bench: setup ## Run the benchmarks
 	@$(BIN)/python -m benchmarks
 
+.PHONY: bench-peers
+bench-peers: setup ## Run Tenure beside its peers; ROWS=all, ONLY=celery,rq, ROUNDS=5, QUICK=1
+	@$(BIN)/python -m benchmarks.peers $(if $(ROWS),--rows $(ROWS)) $(if $(ONLY),--only $(ONLY)) \
+		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JOBS),--jobs $(JOBS)) $(if $(QUICK),--quick)
+
+.PHONY: bench-check
+bench-check: setup ## Fail if the hot path has become slower than the committed baseline
+	@$(BIN)/python -m benchmarks.check
+
 .PHONY: fuzz
 fuzz: setup ## Fuzz the parsers for minutes; with atheris if it is installed
 	@$(BIN)/python -m tests.fuzz
@@ -102,5 +112,5 @@ lock: ## Pin the newest development tools in requirements/dev.lock
 
 .PHONY: clean
 clean: ## Remove everything that the other targets made
-	@rm -rf $(VENV) .demo .lock .servers .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	@rm -rf $(VENV) .bench .demo .lock .servers .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
 	@find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -21,9 +21,9 @@ _SETTLES = 500
 
 def stages(jobs: int) -> dict[str, float]:
     """Microseconds a job for build, seal, put, lease, open, call with decide, and settle."""
-    with tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder:
-        with Tenure(f"sqlite:///{Path(folder) / 'bench.db'}") as app:
-            spent = spend(app, jobs, time.perf_counter)
+    folder = tempfile.TemporaryDirectory(prefix="tenure-bench-")
+    with folder as name, Tenure(f"sqlite:///{Path(name) / 'bench.db'}") as app:
+        spent = spend(app, jobs, time.perf_counter)
     return {f"{name} µs": seconds / jobs * 1e6 for name, seconds in spent.items()}
 
 

@@ -45,10 +45,10 @@ class Comparison:
         for number in range(rounds):
             for row in self.rows:
                 if number == 0 or not row.once:
-                    for peer in self._in_turn(number):
+                    for peer in self.in_turn(number):
                         self._measure(row, peer, servers, number)
 
-    def _in_turn(self, number: int) -> list[Peer]:
+    def in_turn(self, number: int) -> list[Peer]:
         """By server; within one each round starts with another peer."""
         groups: dict[str, list[Peer]] = {}
         for peer in self.peers:

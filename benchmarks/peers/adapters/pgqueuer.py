@@ -7,23 +7,20 @@ import asyncpg
 import uvloop
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgDriver
+from pgqueuer.domain.errors import RetryRequested
 from pgqueuer.queries import Queries
 
-from benchmarks.peers.bodies import BODIES
+from benchmarks.peers.bodies import ASYNC
 from benchmarks.peers.place import LEASE, URL
 
 
-def _taking_job(body, name):
-    if name.endswith("_async"):
-
-        async def run(job):
-            i, _, pad = job.payload.decode().partition(" ")
+def _taking_job(body):
+    async def run(job):
+        i, _, pad = job.payload.decode().partition(" ")
+        try:
             await body(int(i), pad)
-    else:
-
-        def run(job):
-            i, _, pad = job.payload.decode().partition(" ")
-            body(int(i), pad)
+        except Exception as error:
+            raise RetryRequested from error
 
     return run
 
@@ -31,12 +28,9 @@ def _taking_job(body, name):
 async def serve():
     """What `pgq run` does; its command line breaks with the pinned typer."""
     pgq = PgQueuer(AsyncpgDriver(await asyncpg.connect(URL)))
-    for name, body in BODIES.items():
-        pgq.entrypoint(name, **RETRIES)(_taking_job(body, name))
+    for name, body in ASYNC.items():
+        pgq.entrypoint(name)(_taking_job(body))
     await pgq.run(batch_size=100, heartbeat_timeout=timedelta(seconds=LEASE))
-
-
-RETRIES: dict[str, object] = {}
 
 
 async def open():

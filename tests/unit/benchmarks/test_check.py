@@ -1,0 +1,26 @@
+"""The regression guard's verdict; what it measures is proved by slowing the path down, as the docs tell."""
+
+from benchmarks.check import measure, slowed
+
+BASELINE = {"memory path": 10.0, "memory open": 2.0}
+
+
+def test_a_path_may_lose_fifteen_percent_and_no_more() -> None:
+    assert slowed({"memory path": 11.4}, BASELINE) == []
+    assert slowed({"memory path": 11.6}, BASELINE) == ["memory path"]
+
+
+def test_a_stage_may_lose_thirty_percent_and_no_more() -> None:
+    assert slowed({"memory open": 2.55}, BASELINE) == []
+    assert slowed({"memory open": 2.65}, BASELINE) == ["memory open"]
+
+
+def test_what_the_baseline_does_not_know_is_no_regression() -> None:
+    assert slowed({"memory dance": 99.0}, BASELINE) == []
+
+
+def test_every_stage_and_path_is_measured_on_memory_and_sqlite() -> None:
+    found = measure(turns=1)
+    stages = ("path", "build", "seal", "put", "lease", "open", "call and decide", "settle", "inline")
+    assert set(found) == {f"{where} {stage}" for where in ("memory", "sqlite") for stage in stages}
+    assert all(value > 0 for value in found.values())
