@@ -207,6 +207,7 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.delenv(name)
     monkeypatch.setenv("TENURE_URL", url)
     monkeypatch.setenv("TENURE_KEYS", new_key("usual").dump())
+    monkeypatch.setenv("TENURE_ENVIRONMENT", "development")  # the servers of tests need not be durable
     module = f"shop_{token_hex(4)}"
     (tmp_path / f"{module}.py").write_text(APP)
     monkeypatch.chdir(tmp_path)

@@ -14,7 +14,7 @@ import pytest
 from tenure import Tenure
 from tenure.backends.opening import open_backend
 from tenure.backends.sql import migrations
-from tenure.backends.sql.postgresql import dialect, statements
+from tenure.backends.sql.postgresql import dialect, statements, wakeup
 from tenure.clock import SystemClock
 from tenure.errors import BackendUnavailable, SettingsError, UnknownBackend
 from tenure.wire.signing import new_key
@@ -63,7 +63,25 @@ def test_health_tells_how_durable_the_server_is_and_how_workers_wake(url):
     backend.close()
     told = url.startswith("postgres") and "listen=off" not in url
     assert facts.keys() == {"server", "durability", "wake-ups"}
-    assert ("NOTIFY" if told else "looking every 25 ms") in facts["wake-ups"]
+    assert ("by LISTEN and NOTIFY" if told else "looking every 25 ms") in facts["wake-ups"]
+
+
+def test_a_server_that_passes_no_notice_on_is_told(postgres_url, monkeypatch):
+    monkeypatch.setattr(statements, "TELL", "SELECT %(tell)s::text[]")
+    monkeypatch.setattr(wakeup, "_TRIAL", 0.2)
+    backend = open_backend(postgres_url, SystemClock())
+    (told,) = [fact for fact in backend.facts() if fact.about == "wake-ups"]
+    backend.close()
+    assert (told.warning, told.text) == (True, "LISTEN hears no NOTIFY, so that workers look every 0.5 s")
+
+
+def test_an_index_that_is_gone_is_named(mariadb_url):
+    backend = open_backend(mariadb_url, SystemClock())
+    assert backend.missing_indexes() == []
+    with backend._dialect.migrating() as rows:
+        rows("DROP INDEX tenure_dead_died ON tenure_dead", {})
+    assert backend.missing_indexes() == ["tenure_dead_died"]
+    backend.close()
 
 
 def test_a_server_without_a_key_is_refused(url):

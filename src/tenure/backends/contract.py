@@ -485,10 +485,26 @@ class Migratable(Protocol):
 
 
 @runtime_checkable
+class Indexed(Protocol):
+    """Backends that are only quick while their indexes are there."""
+
+    def missing_indexes(self) -> list[str]:
+        """The names of those that are not, or that are not valid."""
+        ...
+
+
+@runtime_checkable
 class Embedded(Protocol):
     """Backends that live in a file of ours, with room for a key beside it."""
 
     key_path: Path
+
+
+@runtime_checkable
+class OnSqlite(Protocol):
+    """Backends in a file of SQLite, and the version of that library."""
+
+    sqlite: tuple[int, ...]
 
 
 @runtime_checkable

@@ -12,6 +12,7 @@ _COMMANDS = {
     "work": "Run jobs until told to stop.",
     "enqueue": "Put one job on its queue.",
     "health": "Count jobs per queue and state.",
+    "doctor": "Check the live system against the settings.",
     "jobs": "List and show jobs, try them again, reschedule and cancel them.",
     "explain": "Tell why a job is not running, or how it ended.",
     "queues": "List queues, and pause, resume and drain them.",

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 
+from tenure.app.doctor.checks import MARGIN
 from tenure.cli.loading import location
 from tenure.settings import load
-
-_MARGIN = 15.0  # seconds beyond the stop grace: for settling, and for children to end
 
 _SYSTEMD = """\
 # /etc/systemd/system/{name}.service
@@ -111,5 +110,5 @@ def _recipe(template: str, name: str, user: str | None, processes: int) -> str:
         folder=Path.cwd(),
         command=f"{tenure} --app {app} work --processes {processes} --quiet",
         grace=settings.stop_grace,
-        stop=settings.stop_grace + _MARGIN,
+        stop=settings.stop_grace + MARGIN,
     )

@@ -37,7 +37,7 @@ def gather(app: Tenure, job: JobRecord, *, has_handlers: bool) -> Facts:
     if job.finished_at is not None:
         return facts
     if job.state != "leased":
-        envelope, obstacle = _opened(app, job, has_handlers)
+        envelope, obstacle = opened(app, job, has_handlers=has_handlers)
         facts = structs.replace(facts, envelope=envelope, obstacle=obstacle, most=MOST, ahead=_ahead(app, job))
     store = _store(app)
     return facts if store is None else _with_guards(facts, store, app)
@@ -57,7 +57,7 @@ def _with_guards(facts: Facts, store: Store, app: Tenure) -> Facts:
     )
 
 
-def _opened(app: Tenure, job: JobRecord, has_handlers: bool) -> tuple[Envelope | None, Obstacle | None]:
+def opened(app: Tenure, job: JobRecord, *, has_handlers: bool) -> tuple[Envelope | None, Obstacle | None]:
     """The envelope, and what a worker with our handlers and keys would refuse the message for."""
     envelope: Envelope | None = None
     try:

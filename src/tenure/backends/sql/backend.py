@@ -32,6 +32,7 @@ class SqlBackend:
     """The hot verbs, and by delegation what `records`, `steering` and `migrations` can do on the same database."""
 
     key_path: Path  # set where the database is a file of ours
+    sqlite: tuple[int, ...]  # set where it is one of SQLite
     facts: Callable[[], list[Fact]]  # set where there is a server to ask
 
     def __init__(self, dialect: Dialect) -> None:
@@ -107,6 +108,9 @@ class SqlBackend:
 
     def schema_version(self) -> tuple[int, int]:
         return migrations.stored(self._dialect), migrations.newest(self._dialect.name)
+
+    def missing_indexes(self) -> list[str]:
+        return migrations.missing_indexes(self._dialect)
 
     def migrate(self) -> list[str]:
         taken = migrations.migrate(self._dialect)

@@ -60,6 +60,7 @@ class Dialect(Protocol):
     name: str
     place: str
     schema_exists: str
+    index_names: str  # those that are there and valid
     replay_jobs: str
     reserve_guards: str | None  # makes rows to lock for keys that have none; none where there is one writer
     keep_guards: str

@@ -30,6 +30,19 @@ def newest(dialect: str) -> int:
     return steps(dialect)[-1][0]
 
 
+def indexes(dialect: str) -> set[str]:
+    """The names of all indexes that the migrations leave behind; those of primary keys have none."""
+    found: set[str] = set()
+    for _, _, text in steps(dialect):
+        for dropped, name in re.findall(r"(DROP )?\b(?:INDEX|KEY) (tenure_\w+)", text):
+            (found.discard if dropped else found.add)(name)
+    return found
+
+
+def missing_indexes(dialect: Dialect) -> list[str]:
+    return sorted(indexes(dialect.name) - {name for (name,) in dialect.read(dialect.index_names, {})})
+
+
 def stored(dialect: Dialect) -> int:
     """The version in the database; 0 when it holds no schema of ours."""
     return _version(dialect, dialect.read)

@@ -45,6 +45,7 @@ class MysqlDialect:
 
     name = "mysql"
     schema_exists = sql.SCHEMA_EXISTS
+    index_names = sql.INDEX_NAMES
     replay_jobs = sql.REPLAY_JOBS
     reserve_guards: str | None = sql.RESERVE_GUARDS
     keep_guards = sql.KEEP_GUARDS

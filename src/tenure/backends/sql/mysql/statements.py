@@ -104,6 +104,7 @@ ON DUPLICATE KEY UPDATE state = VALUES(state), expires = VALUES(expires), wake_a
     waiting = VALUES(waiting)
 """
 
+INDEX_NAMES = "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_schema = database()"
 SCHEMA_EXISTS = """
 SELECT 1 FROM information_schema.tables WHERE table_schema = database() AND table_name = 'tenure_schema'
 """

@@ -37,6 +37,7 @@ class PostgresDialect:
 
     name = "postgresql"
     schema_exists = sql.SCHEMA_EXISTS
+    index_names = sql.INDEX_NAMES
     replay_jobs = sql.REPLAY_JOBS
     reserve_guards: str | None = sql.RESERVE_GUARDS
     keep_guards = sql.KEEP_GUARDS
@@ -197,11 +198,10 @@ class PostgresDialect:
         version, commit, fsync = self._ask(sql.FACTS, {})[0]
         durable = commit != "off" and fsync == "on"
         promise = "a job is on the server's disk before enqueue returns" if durable else "the last jobs may be lost"
-        woken = "by looking every 25 ms: a pooler, or listen=off" if self._server.pooled else "by LISTEN and NOTIFY"
         return [
             Fact("server", f"PostgreSQL {version}"),
             Fact("durability", f"{promise} (synchronous_commit={commit}, fsync={fsync})", warning=not durable),
-            Fact("wake-ups", woken),
+            self._ears.fact(lambda: self._ask(sql.TELL, {"tell": text_array([""])})),
         ]
 
     def close(self) -> None:

@@ -224,6 +224,10 @@ ON CONFLICT (key) DO UPDATE SET state = excluded.state, expires = excluded.expir
 TELL = "SELECT pg_notify('tenure', queue) FROM unnest(%(tell)s::text[]) AS queue"
 
 SCHEMA_EXISTS = "SELECT 1 WHERE to_regclass('tenure_schema') IS NOT NULL"
+INDEX_NAMES = """
+SELECT c.relname FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+WHERE i.indisvalid AND left(c.relname, 7) = 'tenure_' AND pg_table_is_visible(c.oid)
+"""
 REPLAY_JOBS = """
 INSERT INTO tenure_job (id, queue, rank, handler, name, enqueued, due, body)
 SELECT id, queue, rank, handler, name, enqueued, :now, body FROM tenure_dead WHERE id IN :ids ORDER BY enqueued, id

@@ -5,10 +5,11 @@ A worker that just had work therefore looks often for that long, and only then r
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import psycopg
 
+from tenure.backends.contract import Fact
 from tenure.backends.sql.connections import Connections
 from tenure.backends.sql.postgresql.server import Connection, Server, quietly
 from tenure.errors import BackendUnavailable
@@ -17,6 +18,7 @@ BETWEEN_NOTICES = 0.05
 _EAGER = BETWEEN_NOTICES + 0.02
 _EAGER_LOOK = 0.002
 _BLIND_LOOK = 0.025  # 40 looks a second cost about half a percent of a core
+_TRIAL = 5.0
 _SLOW_LOOK = 0.5  # behind every notification: it may be held back, or lost with its connection
 
 
@@ -65,6 +67,22 @@ class Ears:
             time.sleep(min(seconds, _BLIND_LOOK))
         else:
             self._connections.give(connection)
+
+    def fact(self, ring: Callable[[], object]) -> Fact:
+        """How workers are woken, tried out: when somebody rings, it must be heard."""
+        connection = None if self._server.pooled else self._server.listen()
+        if connection is None:
+            return Fact("wake-ups", "by looking every 25 ms: a pooler, or listen=off")
+        try:
+            ring()
+            heard = list(connection.notifies(timeout=_TRIAL, stop_after=1))
+        except psycopg.Error as error:
+            raise self._server.unavailable(error) from error
+        finally:
+            quietly(connection.close)
+        if heard:
+            return Fact("wake-ups", "by LISTEN and NOTIFY")
+        return Fact("wake-ups", f"LISTEN hears no NOTIFY, so that workers look every {_SLOW_LOOK:g} s", warning=True)
 
     def close(self) -> None:
         """One wait is over; the connections stay for the next."""

@@ -66,6 +66,7 @@ class SqliteDialect:
 
     name = "sqlite"
     schema_exists = sql.SCHEMA_EXISTS
+    index_names = sql.INDEX_NAMES
     replay_jobs = sql.REPLAY_JOBS
     reserve_guards: str | None = None
     keep_guards = sql.KEEP_GUARDS

@@ -1,5 +1,6 @@
 """Opening `sqlite:///path`: three slashes for a path from here, four for one from the root."""
 
+import sqlite3
 from pathlib import Path
 from urllib.parse import SplitResult, unquote
 
@@ -19,6 +20,7 @@ def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
         raise BackendUnavailable(f"the folder {str(path.parent)!r} for the database does not exist; create it first")
     backend = SqlBackend(SqliteDialect(Database(path, chosen.get("synchronous", "full")), clock))
     backend.key_path = path.with_name(f"{path.name}.key")
+    backend.sqlite = sqlite3.sqlite_version_info
     backend.migrate()
     return backend
 

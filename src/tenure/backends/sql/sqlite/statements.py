@@ -107,6 +107,7 @@ SELECT queue, rank, key, attempts, crashes + suspect, fence, 1
 FROM tenure_lease WHERE key IN (SELECT value FROM json_each(:keys))
 """
 
+INDEX_NAMES = "SELECT name FROM sqlite_master WHERE type = 'index'"
 SCHEMA_EXISTS = "SELECT 1 FROM sqlite_master WHERE name = 'tenure_schema'"
 REPLAY_JOBS = """
 INSERT INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body)

@@ -1,0 +1,188 @@
+"""What the doctor asks the backend, the store and the app, a bounded number of rows of each; nothing here decides."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from urllib.parse import parse_qs, urlsplit
+
+from msgspec import structs
+
+from tenure.app.doctor.facts import Deaths, Facts, Kept, Keys, Misfit, Sample, Timing
+from tenure.app.explaining.gathering import opened
+from tenure.app.tenure import Tenure
+from tenure.backends.contract import (
+    Candid,
+    Counted,
+    Fact,
+    Indexed,
+    Inspectable,
+    JobRecord,
+    Listable,
+    Migratable,
+    OnSqlite,
+    Roster,
+    Scannable,
+    Statistical,
+)
+from tenure.backends.ledger import EVERY, Ledger
+from tenure.backends.opening import without_secrets
+from tenure.clock import MICROSECOND
+from tenure.cron.plan import reason_to_skip
+from tenure.errors import SettingsError, TenureError
+from tenure.wire.signing import kid_of
+
+HEADS = 10_000  # messages whose key is looked at: a fifth of a second on SQLite
+SAMPLE = 200  # waiting jobs that are opened
+_PAGE = 1000
+_LATE = 120 * MICROSECOND  # a tick that is not entered by then was not seen by any scheduler
+_HOUR, _DAY = 3600.0, 86_400.0
+
+
+def gather(app: Tenure, *, has_handlers: bool) -> Facts:
+    """The facts; only the failure where the backend cannot be opened."""
+    settings = app.settings
+    timing = Timing(
+        lease=settings.lease, stop_grace=settings.stop_grace, default_timeout=settings.default_timeout or None
+    )
+    facts = Facts(place=without_secrets(settings.url), environment=settings.environment, timing=timing)
+    try:
+        return _looked(app, facts, has_handlers)
+    except TenureError as error:
+        return structs.replace(facts, failure=str(error))
+
+
+def _looked(app: Tenure, facts: Facts, has_handlers: bool) -> Facts:
+    backend = app.backend
+    skew, ahead = _clocks(app)
+    return structs.replace(
+        facts,
+        timing=structs.replace(facts.timing, runs=_runs(app)),
+        schema=backend.schema_version() if isinstance(backend, Migratable) else None,
+        steps_taken=tuple(backend.steps_taken) if isinstance(backend, Migratable) else (),
+        missing_indexes=tuple(backend.missing_indexes()) if isinstance(backend, Indexed) else None,
+        server=tuple(backend.facts() if isinstance(backend, Candid) else _embedded(app)),
+        sqlite=backend.sqlite if isinstance(backend, OnSqlite) else None,
+        skew=skew,
+        ahead=ahead,
+        keys=_keys(app),
+        sample=_sample(app) if has_handlers else None,
+        unserved=_unserved(app),
+        schedules=_schedules(app) if has_handlers else None,
+        deaths=_deaths(app),
+    )
+
+
+def _embedded(app: Tenure) -> list[Fact]:
+    """What a file of ours promises is decided by its URL."""
+    parts = urlsplit(app.settings.url)
+    if parts.scheme != "sqlite":
+        return []
+    (synchronous,) = parse_qs(parts.query).get("synchronous", ["full"])
+    loses = synchronous == "normal"
+    promise = "a power cut may cost the last jobs" if loses else "a job is on disk before enqueue returns"
+    return [Fact("durability", f"{promise} (synchronous={synchronous})", warning=loses)]
+
+
+def _clocks(app: Tenure) -> tuple[float | None, dict[str, float]]:
+    """How far the server's clock is ahead of ours, and clocks of workers ahead of the server's, in seconds."""
+    ledger = _ledger(app)
+    if ledger is None:
+        return None, {}
+    before = time.time()
+    theirs = ledger.time()
+    ours = (before + time.time()) / 2
+    workers = app.backend.workers() if isinstance(app.backend, Roster) else []
+    server = ledger.time()
+    return theirs / MICROSECOND - ours, {each.id: (each.seen_at - server) / MICROSECOND for each in workers}
+
+
+def _keys(app: Tenure) -> Keys:
+    ring = app.channel().wire.ring
+    keys = Keys(ring=tuple(ring.kids), verify=app.settings.verify)
+    if not isinstance(app.backend, Scannable):
+        return keys
+    heads = _heads(app.backend)
+    sealed = Counter(map(kid_of, islice(heads, HEADS)))
+    return structs.replace(keys, sealed=dict(sealed), whole=next(heads, None) is None)
+
+
+def _heads(backend: Scannable) -> Iterator[bytes]:
+    heads, cursor = backend.heads(limit=_PAGE)
+    yield from heads
+    while cursor is not None:
+        heads, cursor = backend.heads(limit=_PAGE, cursor=cursor)
+        yield from heads
+
+
+def _sample(app: Tenure) -> Sample | None:
+    if not isinstance(app.backend, Listable) or not isinstance(app.backend, Inspectable):
+        return None
+    misfits, seen = [], 0
+    for job in islice(_waiting(app.backend), SAMPLE):
+        record = app.backend.find(job.id)
+        if record is None or record.body is None:
+            continue  # it has ended meanwhile
+        seen += 1
+        _, obstacle = opened(app, record, has_handlers=True)
+        if obstacle is not None:
+            misfits.append(Misfit(job.id, job.handler, obstacle.code))
+    return Sample(seen, tuple(misfits))
+
+
+def _waiting(backend: Listable) -> Iterator[JobRecord]:
+    """The first of each queue and state, so that one long queue does not hide the others."""
+    for state in ("ready", "delayed", "parked"):
+        for queue in backend.queues_with(state):
+            yield from backend.page(state, queue, limit=SAMPLE // 4)[0]
+
+
+def _unserved(app: Tenure) -> dict[str, int] | None:
+    backend = app.backend
+    if not isinstance(backend, Counted) or not isinstance(backend, Roster):
+        return None
+    served = {queue for worker in backend.workers() for queue in worker.queues}
+    counts = backend.counts(ended=False)
+    return {queue: counts[queue]["ready"] for queue in counts if counts[queue]["ready"] and queue not in served}
+
+
+def _schedules(app: Tenure) -> tuple[Kept, ...] | None:
+    ledger = _ledger(app)
+    known = app.schedules.all() if ledger else ()
+    if ledger is None or not known:
+        return None
+    paused, last, now = ledger.paused(), ledger.last_ticks(), ledger.time()
+    if EVERY in paused:
+        return None
+    active = [
+        schedule
+        for schedule in known
+        if schedule.name not in paused and reason_to_skip(schedule, app.settings.environment) is None
+    ]
+    found = [
+        Kept(each.name, each.before(now - _LATE - round(each.jitter * MICROSECOND)), last.get(each.name))
+        for each in active
+    ]
+    return tuple(found) or None
+
+
+def _deaths(app: Tenure) -> Deaths | None:
+    if not isinstance(app.backend, Statistical):
+        return None
+    counts = app.backend.counts(ended=False) if isinstance(app.backend, Counted) else None
+    letters = None if counts is None else sum(states["dead"] for states in counts.values())
+    hour, day = (sum(each.dead for each in app.statistics(seconds)) for seconds in (_HOUR, _DAY))
+    return Deaths(letters=letters, hour=hour, day=day)
+
+
+def _runs(app: Tenure) -> dict[str, float]:
+    if not isinstance(app.backend, Statistical):
+        return {}
+    return {each.name: each.run.p99 for each in app.statistics(_DAY, "handler") if each.run.p99 is not None}
+
+
+def _ledger(app: Tenure) -> Ledger | None:
+    try:
+        return app.cron.ledger
+    except SettingsError:
+        return None

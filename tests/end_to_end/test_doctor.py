@@ -1,0 +1,107 @@
+"""`tenure doctor`, on the embedded database and on servers."""
+
+import pytest
+
+from tenure import Tenure
+from tenure.backends.contract import Message, WorkerRecord
+from tenure.definition.identity import new_id
+from tenure.wire.signing import new_key
+
+
+def verdicts(found):
+    return {each["check"]: each["verdict"] for each in found["checks"]}
+
+
+@pytest.fixture
+def worker(desk):
+    """Somebody who serves the usual queue."""
+    described = {"id": "host:1:a", "host": "host", "pid": 1, "queues": ("default",), "runner": "process"}
+    now = desk.app.clock.now()
+    desk.app.backend.greet(WorkerRecord(**described, concurrency=2, started_at=1, seen_at=now), 60)
+
+
+@pytest.fixture
+def on(desk):
+    return desk.app.settings.url.partition(":")[0]
+
+
+def test_a_system_that_is_well_has_no_problems(desk, worker, on):
+    desk.app.define("add", {"a": 1}).dispatch()
+    found = desk.json("doctor")
+    said = verdicts(found)
+    ok = {"backend", "clock", "stopping", "keys", "payloads", "workers", "dead letters"}
+    assert {said[check] for check in ok} == {"ok"}
+    assert said["indexes"] == said["schema"] == ("not applicable" if on == "redis" else "ok")
+    assert said["wake-ups"] == ("not applicable" if on == "sqlite" else "ok")
+    assert said["eviction"] == ("ok" if on == "redis" else "not applicable")
+    assert (said["sqlite"] == "not applicable") == (on != "sqlite")
+    assert found["problems"] == sum(verdict == "problem" for verdict in said.values())
+
+
+def test_people_read_a_line_a_check_and_the_exit_code_tells(desk):
+    desk.app.define("add", {"a": 1}).dispatch()
+    told = desk("doctor")
+    assert "\nwarning  workers       no worker listens on default (1 ready)\n" in told.stdout
+    assert "`tenure work default`" in told.stdout
+    assert told.stdout.splitlines()[-1].startswith("problems: 0, warnings: ")
+    assert (told.exit_code, "\x1b" in told.stdout) == (0, False)
+    assert desk("doctor", "--strict").exit_code == 1
+
+
+def test_messages_without_a_signature_or_with_another_key_are_found(desk, worker):
+    desk.app.define("add", {"a": 1}).dispatch()
+    other = new_key("other").dump()
+    found = desk.json("doctor", exit_code=1, TENURE_APP="", TENURE_KEYS=other)
+    assert "not in the ring: 1 by 'usual'" in {each["check"]: each["text"] for each in found["checks"]}["keys"]
+    rotated = f"{other},{desk.app.settings.keys[0]}"
+    assert verdicts(desk.json("doctor", TENURE_APP="", TENURE_KEYS=rotated))["keys"] == "warning"
+    forged = Message(id=new_id(), queue="default", body=b'{"job":"add"}', handler="add")
+    desk.app.backend.put([forged])
+    found = desk.json("doctor", exit_code=1)
+    assert {"keys": "problem", "payloads": "problem"}.items() <= verdicts(found).items()
+
+
+def test_payloads_that_no_handler_accepts_are_found(desk, worker):
+    with Tenure() as newer:
+        newer.job(name="add", payload_version=2, upcasters={1: dict})(lambda a: a)
+        id = newer.define("add", {"a": 1}).dispatch()
+    found = desk.json("doctor", exit_code=1)
+    (payloads,) = [each for each in found["checks"] if each["check"] == "payloads"]
+    assert (payloads["verdict"], payloads["text"]) == (
+        "problem",
+        "of 1 waiting jobs, no handler here accepts 1 of 'add' (newer_payload)",
+    )
+    assert payloads["advice"].endswith(f"`tenure explain {id}` tells about one")
+
+
+def test_schedules_that_nobody_keeps_are_found(desk, worker):
+    desk.app.schedule(desk.app.define("add", {"a": 1}).build()).every_minute().named("load")
+    assert verdicts(desk.json("doctor", exit_code=1))["schedules"] == "problem"
+    desk.app.cron.run()
+    assert verdicts(desk.json("doctor"))["schedules"] == "ok"
+
+
+def test_dead_letters_that_grow_are_found(desk, worker):
+    desk.app.enqueue_many(desk.app.define("fail").build() for _ in range(12))
+    desk.work()
+    found = desk.json("doctor")
+    (dead,) = [each for each in found["checks"] if each["check"] == "dead letters"]
+    assert (dead["verdict"], dead["text"][:40]) == ("warning", "they grow: 12 dead letters; 12 died in t")
+
+
+@pytest.mark.parametrize("desk", ["sqlite", "postgresql"], indirect=True)
+def test_an_index_that_is_gone_is_found(desk, worker):
+    dialect = desk.app.backend._dialect
+    with dialect.migrating() as rows:
+        rows("DROP INDEX tenure_dead_died", {})
+    found = desk.json("doctor", exit_code=1)
+    (indexes,) = [each for each in found["checks"] if each["check"] == "indexes"]
+    assert indexes["text"].startswith("missing, or not valid: tenure_dead_died;")
+
+
+def test_a_server_that_is_not_there_is_a_problem(desk):
+    gone = {"TENURE_APP": "", "TENURE_URL": "redis://127.0.0.1:1"}
+    found = desk.json("doctor", exit_code=1, **gone)
+    assert [each["check"] for each in found["checks"]] == ["backend"]
+    told = desk("doctor", **gone)
+    assert (told.exit_code, told.stdout.startswith("problem  backend")) == (1, True)
