@@ -1,9 +1,11 @@
 """The entry point: a group whose commands are imported only when they are used, so that --help is quick."""
 
+import os
 from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from tenure import __version__
 from tenure.cli.failures import told
@@ -26,6 +28,7 @@ _COMMANDS = {
     "key": "Make, list and retire signing keys.",
     "init": "Write a settings file and an example.",
     "service": "Print recipes for systemd and supervisor.",
+    "completion": "Print what makes your shell complete commands.",
 }
 
 
@@ -45,6 +48,10 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [CompletionItem(name, help=text) for name, text in _COMMANDS.items() if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -59,8 +66,17 @@ class LazyGroup(click.Group):
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 @click.option("-v", "--verbose", count=True, help="Log more; twice for everything.")
 @click.version_option(__version__, prog_name="tenure")
-def cli(app: str | None, debug: bool, verbose: int) -> None:
+@click.pass_context
+def cli(ctx: click.Context, app: str | None, debug: bool, verbose: int) -> None:  # noqa: ARG001 - read where needed
     """Background jobs and schedules that are never lost."""
+    ctx.color = _has_colours()
+
+
+def _has_colours() -> bool | None:
+    """Unless the environment says so, whether a person looks decides."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return True if os.environ.get("FORCE_COLOR") else None
 
 
 def main() -> None:
