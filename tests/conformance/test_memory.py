@@ -4,7 +4,12 @@ import pytest
 
 from tenure.backends.memory import MemoryBackend
 from tenure.testing import FakeClock
-from tenure.testing.conformance import BackendConformance, LedgerConformance, StoreConformance
+from tenure.testing.conformance import (
+    BackendConformance,
+    ChronicleConformance,
+    LedgerConformance,
+    StoreConformance,
+)
 
 
 class TestMemory(BackendConformance):
@@ -23,7 +28,7 @@ class TestMemory(BackendConformance):
         return MemoryBackend(clock)
 
 
-class TestMemoryStore(StoreConformance):
+class TestMemoryStore(StoreConformance, ChronicleConformance):
     expected_skips = 1  # the race of processes
 
     @pytest.fixture

@@ -4,7 +4,12 @@ import pytest
 
 from tenure.backends.opening import open_backend
 from tenure.testing import FakeClock
-from tenure.testing.conformance import BackendConformance, LedgerConformance, StoreConformance
+from tenure.testing.conformance import (
+    BackendConformance,
+    ChronicleConformance,
+    LedgerConformance,
+    StoreConformance,
+)
 
 
 class TestMariadb(BackendConformance):
@@ -44,7 +49,7 @@ class TestMariadb(BackendConformance):
         backend.close()
 
 
-class TestMariadbStore(StoreConformance):
+class TestMariadbStore(StoreConformance, ChronicleConformance):
     capabilities = frozenset({"Shared"})
     expected_skips = 0
 

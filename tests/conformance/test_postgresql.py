@@ -4,7 +4,12 @@ import pytest
 
 from tenure.backends.opening import open_backend
 from tenure.testing import FakeClock
-from tenure.testing.conformance import BackendConformance, LedgerConformance, StoreConformance
+from tenure.testing.conformance import (
+    BackendConformance,
+    ChronicleConformance,
+    LedgerConformance,
+    StoreConformance,
+)
 
 
 class TestPostgresql(BackendConformance):
@@ -44,7 +49,7 @@ class TestPostgresql(BackendConformance):
         backend.close()
 
 
-class TestPostgresqlStore(StoreConformance):
+class TestPostgresqlStore(StoreConformance, ChronicleConformance):
     capabilities = frozenset({"Shared"})
     expected_skips = 0
 

@@ -4,7 +4,12 @@ import pytest
 
 from tenure.backends.opening import open_backend
 from tenure.testing import FakeClock
-from tenure.testing.conformance import BackendConformance, LedgerConformance, StoreConformance
+from tenure.testing.conformance import (
+    BackendConformance,
+    ChronicleConformance,
+    LedgerConformance,
+    StoreConformance,
+)
 
 
 class TestRedis(BackendConformance):
@@ -42,7 +47,7 @@ class TestRedis(BackendConformance):
         backend.close()
 
 
-class TestRedisStore(StoreConformance):
+class TestRedisStore(StoreConformance, ChronicleConformance):
     capabilities = frozenset({"Shared"})
     expected_skips = 0
 

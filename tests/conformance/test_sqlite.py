@@ -4,7 +4,12 @@ import pytest
 
 from tenure.backends.opening import open_backend
 from tenure.testing import FakeClock
-from tenure.testing.conformance import BackendConformance, LedgerConformance, StoreConformance
+from tenure.testing.conformance import (
+    BackendConformance,
+    ChronicleConformance,
+    LedgerConformance,
+    StoreConformance,
+)
 
 
 class TestSqlite(BackendConformance):
@@ -42,7 +47,7 @@ class TestSqlite(BackendConformance):
         backend.close()
 
 
-class TestSqliteStore(StoreConformance):
+class TestSqliteStore(StoreConformance, ChronicleConformance):
     capabilities = frozenset({"Shared"})
     expected_skips = 0
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from tenure.backends.contract import Aged, Backend, Counted, Inspectable, JobRecord, Roster, Statistical, WorkerRecord
+from tenure.app.shelves import Shelves
+from tenure.backends.contract import Aged, Counted, JobRecord, Statistical, WorkerRecord
 from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError, JobFailed, JobNotFound, ResultTimeout
 from tenure.metrics.signals import Before, Signals, signals
@@ -18,22 +19,30 @@ _LATEST = 0.5
 _OVER = ("done", "dead", "cancelled", "expired")
 
 
-def wait_for_end(backend: Backend, id: str, timeout: float) -> JobRecord:
-    """The record of a job once it has ended; looked for more and more slowly."""
-    if not isinstance(backend, Inspectable):
-        raise BackendError("this backend keeps no results; choose one that does: SQLite, PostgreSQL, MySQL or Redis")
+def wait_for_end(shelves: Shelves, id: str, timeout: float) -> JobRecord:
+    """The record of a job once it has ended; looked for more and more slowly.
+
+    A chronicle knows only jobs that have run, so that there one that is not known may still wait.
+    """
+    finder, may_wait = shelves.finder, shelves.chronicle is not None
     give_up, pause = time.monotonic() + timeout, _SOONEST
     while True:
-        record = backend.find(id)
-        if record is None:
-            raise JobNotFound(f"no job {id!r} is known here; it may have been trimmed, or live on another backend")
-        if record.state in _OVER:
+        record = finder.find(id)
+        if record is not None and record.state in _OVER:
             return record
         left = give_up - time.monotonic()
+        if record is None and not (may_wait and timeout):
+            raise JobNotFound(f"no job {id!r} is known here; {_why(may_wait)}")
         if left <= 0:
-            raise ResultTimeout(f"job {id!r} is {record.state} and has not ended within {timeout:g} s")
+            state = "not known to have run" if record is None else record.state
+            raise ResultTimeout(f"job {id!r} is {state} and has not ended within {timeout:g} s")
         time.sleep(min(pause, left))
         pause = min(pause * 1.5, _LATEST)
+
+
+def _why(may_wait: bool) -> str:
+    reasons = "it may have been trimmed, or live on another backend"
+    return f"it may not have run yet, which this backend does not tell, or {reasons[3:]}" if may_wait else reasons
 
 
 def value_of(record: JobRecord) -> Any:
@@ -49,24 +58,24 @@ def value_of(record: JobRecord) -> Any:
         return record.output
 
 
-def summarise(backend: Backend, clock: Clock, seconds: float, by: By) -> list[Summary]:
+def summarise(books: Statistical, clock: Clock, seconds: float, by: By) -> list[Summary]:
     """What workers counted in about the last so many seconds: whole slots, the current one included."""
-    if not isinstance(backend, Statistical):
-        raise BackendError("this backend keeps no statistics; choose one that does: SQLite, PostgreSQL, MySQL or Redis")
     now = clock.now()
     since = (now - round(seconds * MICROSECOND)) // SLOT * SLOT
-    return summaries(backend.tallies(since, now + SLOT), (now - since) / MICROSECOND, by)
+    return summaries(books.tallies(since, now + SLOT), (now - since) / MICROSECOND, by)
 
 
-def read_signals(backend: Backend, clock: Clock) -> list[Signals]:
+def read_signals(shelves: Shelves, clock: Clock) -> list[Signals]:
     """The signals of every queue that has jobs or is worked on."""
+    backend = shelves.backend
     if not isinstance(backend, Counted):
         raise BackendError("this backend does not count its jobs, so it has no signals")
     counts = backend.counts(ended=False)
     ages = backend.oldest(list(counts)) if isinstance(backend, Aged) else None
-    if not isinstance(backend, Roster):
+    try:
+        workers = shelves.roster.workers()
+    except BackendError:  # nobody keeps one, or the store beside a broker is away
         return signals(counts, ages, None, None)
-    workers = backend.workers()
     rates: Counter[str] = Counter()
     for worker in workers:
         rates.update(dict.fromkeys(worker.queues, 0))

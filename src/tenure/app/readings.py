@@ -50,7 +50,7 @@ class Readings:
     def _look(self) -> tuple[Gauge, ...]:
         try:
             backend = self._app.backend
-            found = read_signals(backend, self._app.clock) if isinstance(backend, Counted) else []
+            found = read_signals(self._app.shelves(), self._app.clock) if isinstance(backend, Counted) else []
         except BackendError as error:
             logger.warning("the metrics page lacks the queues: %s", error)
             return (backend_is(False),)

@@ -25,6 +25,7 @@ from tenure.app.notifying import AppSurroundings, check_jobs, subscription
 from tenure.app.producer import Producer
 from tenure.app.scheduling import schedules_of
 from tenure.app.sealer import Channel, Sealer
+from tenure.app.shelves import Shelves
 from tenure.app.stores import Stores, place_beside, rules_of, warden_of
 from tenure.app.workshop import Workshop
 from tenure.backends.contract import (
@@ -208,15 +209,23 @@ class Tenure:
 
     def result(self, id: str, timeout: Duration = 0, backend: str | None = None) -> Any:
         """What a job returned; waits for its end up to `timeout`, and raises if that was no success."""
-        return value_of(wait_for_end(self.channel(backend).backend, id, to_seconds(timeout, "timeout")))
+        return value_of(wait_for_end(self.shelves(backend), id, to_seconds(timeout, "timeout")))
 
     def statistics(self, last: Duration = "24h", by: By = "queue") -> list[Summary]:
         """How many jobs were done, how fast and how well, over about this time, by queue or by handler."""
-        return summarise(self.backend, self.clock, to_seconds(last, "the time of statistics"), by)
+        return summarise(self.shelves().books, self.clock, to_seconds(last, "the time of statistics"), by)
+
+    def shelves(self, backend: str | None = None) -> Shelves:
+        """Who keeps what is known of jobs and workers: the backend, or the store beside it."""
+        found = self.channel(backend).backend
+        try:
+            return Shelves(found, self._stores.of(found))
+        except SettingsError:
+            return Shelves(found, None)
 
     def signals(self) -> list[Signals]:
         """How deep, how old and how fast each queue is, for whoever decides how many workers there should be."""
-        return read_signals(self.backend, self.clock)
+        return read_signals(self.shelves(), self.clock)
 
     def worker(
         self,

@@ -5,15 +5,17 @@ import secrets
 import socket
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
 
-from tenure.backends.contract import Backend, InProcess, LaneRecord, Roster, Statistical, WorkerRecord
+from tenure.app.shelves import Shelves
+from tenure.backends.contract import Backend, InProcess, LaneRecord, WorkerRecord
 from tenure.backends.ledger import Ledgered
 from tenure.clock import Clock
 from tenure.definition.queues import Queues
-from tenure.errors import SettingsError
+from tenure.errors import BackendError, SettingsError
 from tenure.events import Listeners
 from tenure.execution.children.process import Child
 from tenure.execution.runners.children import ChildrenRunner
@@ -23,6 +25,7 @@ from tenure.execution.runners.wear import Wear
 from tenure.guards.store import Store
 from tenure.settings import Settings
 from tenure.worker.bookkeeper import Bookkeeper
+from tenure.worker.chronicler import Chronicler
 from tenure.worker.hooks import QueueHooks
 from tenure.worker.janitor import Janitor
 from tenure.worker.lane import Lane
@@ -74,23 +77,27 @@ class Workshop:
             )
 
         roles: list[Role] = [self.janitor(), self._hooks(terms.queues, name), *companions]
-        if isinstance(self.backend, Roster):
-            roles.append(Presence(self.backend, describe))
+        shelves = Shelves(self.backend, self.store)
+        with suppress(BackendError):  # who keeps no roster
+            roles.append(Presence(shelves.roster, describe))
         listeners = Listeners(self.listeners)
         pace: Pace | None = None
-        if isinstance(self.backend, Statistical):
-            bookkeeper = Bookkeeper(self.backend, self.clock, name)
+        with suppress(BackendError):
+            bookkeeper = Bookkeeper(shelves.books, self.clock, name)
             pace = Pace(self.backend, self.clock, bookkeeper.ended)
             listeners.add(bookkeeper)
             roles.append(bookkeeper)
         manned = [(lane, self._runner(lane, terms, location)) for lane in lanes]
         worker = Worker(self.backend, manned, terms, self.pipeline, listeners, name, roles)
+        if shelves.chronicle is not None:
+            worker.remember(Chronicler(shelves.chronicle, self.clock))
         return worker
 
     def janitor(self) -> Janitor:
         kept = {state: days * DAY for state, days in msgspec.structs.asdict(self.settings.retention).items()}
         ledger = next((place.ledger for place in (self.backend, self.store) if isinstance(place, Ledgered)), None)
-        return Janitor(self.backend, self.clock, kept, self.store, ledger)
+        shelves = Shelves(self.backend, self.store)
+        return Janitor(self.backend, self.clock, kept, self.store, ledger, shelves.chronicle)
 
     def _hooks(self, queues: Sequence[str], worker: str) -> QueueHooks:
         limits = (self.settings.refresh_interval, self.settings.hook_timeout)

@@ -31,6 +31,7 @@ from tenure.backends.contract import (
     Turn,
     WorkerRecord,
 )
+from tenure.backends.memory_chronicle import MemoryChronicle
 from tenure.backends.memory_ledger import MemoryLedger
 from tenure.backends.memory_listing import page_of
 from tenure.backends.memory_statistics import MemoryStatistics
@@ -90,6 +91,7 @@ class MemoryBackend:
         self._store = store = MemoryStore(self._clock, self._changed, self._wake)
         self.change, self.look, self.sweep, self.rouse = store.change, store.look, store.sweep, store.rouse
         self.ledger = MemoryLedger(self._clock, self._changed, self.put)
+        self.chronicle = MemoryChronicle()
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         with self._changed:

@@ -7,13 +7,12 @@ from urllib.parse import urlsplit
 import click
 
 from tenure.app import Tenure
-from tenure.backends.contract import Inspectable
 from tenure.backends.ledger import TICK_STATES, Ledger, TickRecord, TickState
 from tenure.backends.sql.sqlite.opening import file_of
 from tenure.cli import printing
 from tenure.cli.failures import CommandError
 from tenure.cli.loading import any_app, app_with_handlers
-from tenure.errors import TenureError
+from tenure.errors import BackendError, TenureError
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +92,10 @@ def _tick(each: TickRecord) -> dict[str, Any]:
 
 
 def _job(app: Tenure, id: str) -> dict[str, Any]:
-    record = app.backend.find(id) if isinstance(app.backend, Inspectable) else None
+    try:
+        record = app.shelves().finder.find(id)
+    except BackendError:  # nobody keeps records
+        record = None
     if record is None:
         return dict.fromkeys(_EXTENDED)
     last = record.failures[-1] if record.failures else None

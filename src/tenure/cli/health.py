@@ -39,7 +39,7 @@ def _examine(app: Tenure, last: str, everything: bool) -> dict[str, Any]:
     counts = backend.counts(ended=everything) if isinstance(backend, Counted) else None
     if counts is not None and not everything:
         counts = {queue: {state: states[state] for state in _SHOWN} for queue, states in counts.items()}
-    keeps = isinstance(backend, Statistical)
+    keeps = isinstance(backend, Statistical) or isinstance(app.shelves().store, Statistical)
     by: tuple[By, By] = ("queue", "handler")
     return {
         "backend": without_secrets(app.settings.url),

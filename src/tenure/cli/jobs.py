@@ -6,8 +6,7 @@ from typing import Any
 import click
 
 from tenure.app import Tenure
-from tenure.backends.contract import STATES, Fate, Inspectable, Listable, Turn
-from tenure.backends.opening import without_secrets
+from tenure.backends.contract import STATES, Fate, Inspectable, Turn
 from tenure.cli import printing, records, searching
 from tenure.cli.cron_times import moment_of
 from tenure.cli.durations import as_given, as_text, microseconds
@@ -38,13 +37,12 @@ def jobs() -> None:
 def list_(limit: int, as_json: bool, older_than: str | None, newer_than: str | None, **sought: Any) -> None:
     """List jobs: what waits in the order it runs, what has ended the newest first."""
     with any_app() as app:
-        if not isinstance(app.backend, Listable):
-            raise CommandError(f"the backend {without_secrets(app.settings.url)!r} cannot list jobs")
+        listing = app.shelves().listing
         now = app.clock.now()
         before = None if older_than is None else now - microseconds(older_than, "--older-than")
         since = None if newer_than is None else now - microseconds(newer_than, "--newer-than")
         sought["queue"] = sought["queue"] and app.queues.resolve(sought["queue"])
-        found, is_more = searching.found(app.backend, Sought(**sought, since=since, before=before), limit)
+        found, is_more = searching.found(listing, Sought(**sought, since=since, before=before), limit)
     rows = [records.line(job) for job in found]
     if as_json:
         printing.as_json(rows)

@@ -26,14 +26,15 @@ _ENDED = ("done", "cancelled", "expired", "dead")
 def purge(states: tuple[str, ...], queue: str | None, before: str, dry_run: bool, force: bool, as_json: bool) -> None:
     """Delete ended jobs for good, in small chunks."""
     with any_app() as app:
-        if not isinstance(app.backend, Maintained):
+        places = [place for place in (app.backend, app.shelves().chronicle) if isinstance(place, Maintained)]
+        if not places:
             raise CommandError("this backend keeps no jobs that have ended")
         name = None if queue is None else app.queues.resolve(queue)
         most, moment = _count(app, states, name), app.clock.now() + 1 - microseconds(before, "--before")
         if not dry_run:
             if not force:
                 click.confirm(f"Delete {_how_many(most)} jobs for good?", abort=True, err=as_json)
-            deleted = _purge(app.backend, states, name, moment, most)
+            deleted = sum(_purge(place, states, name, moment, most) for place in places)
     if dry_run:
         _tell(as_json, "would_delete_at_most", f"would delete {_how_many(most)} jobs", most)
     else:
@@ -41,7 +42,7 @@ def purge(states: tuple[str, ...], queue: str | None, before: str, dry_run: bool
 
 
 def _count(app: Tenure, states: tuple[str, ...], queue: str | None) -> int | None:
-    if not isinstance(app.backend, Counted):
+    if not isinstance(app.backend, Counted) or app.shelves().chronicle is not None:
         return None
     counts = app.backend.counts()
     return sum(counts[name][state] for name in counts for state in states if queue in (None, name))

@@ -8,14 +8,14 @@ from typing import Any
 import click
 
 from tenure.app import Tenure
-from tenure.backends.contract import Counted, Roster
+from tenure.backends.contract import Counted, WorkerRecord
 from tenure.cli import printing
 from tenure.cli.durations import as_given
 from tenure.cli.failures import CommandError
 from tenure.cli.live import LiveLine
 from tenure.cli.loading import any_app
 from tenure.definition.duration import to_seconds
-from tenure.errors import SettingsError
+from tenure.errors import BackendError, SettingsError
 from tenure.guards.states import Paused
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -91,7 +91,7 @@ def known(app: Tenure) -> list[str]:
     """Every queue that has jobs, a worker, or a place in the settings."""
     backend = app.backend
     counted = list(backend.counts(ended=False)) if isinstance(backend, Counted) else []
-    served = [queue for each in backend.workers() for queue in each.queues] if isinstance(backend, Roster) else []
+    served = [queue for each in _workers(app) for queue in each.queues]
     lanes = [queue for lane in app.settings.lanes.values() for queue in lane.queues]
     return sorted(dict.fromkeys([*counted, *served, *map(app.queues.resolve, [*app.settings.queues, *lanes])]))
 
@@ -99,7 +99,7 @@ def known(app: Tenure) -> list[str]:
 def _described(app: Tenure, names: Sequence[str]) -> list[dict[str, Any]]:
     backend = app.backend
     counts = backend.counts(ended=False) if isinstance(backend, Counted) else {}
-    workers = backend.workers() if isinstance(backend, Roster) else []
+    workers = _workers(app)
     paused = _paused(app, names)
     return [
         {
@@ -111,6 +111,15 @@ def _described(app: Tenure, names: Sequence[str]) -> list[dict[str, Any]]:
         }
         for name in names
     ]
+
+
+def _workers(app: Tenure) -> list[WorkerRecord]:
+    """None where nobody keeps a roster."""
+    try:
+        roster = app.shelves().roster
+    except BackendError:
+        return []
+    return roster.workers()
 
 
 def _paused(app: Tenure, names: Sequence[str]) -> dict[str, Paused]:

@@ -36,9 +36,15 @@ def dead_letters(app: Tenure) -> DeadLetters:
 
 
 def find(app: Tenure, id: str) -> JobRecord:
-    record = inspectable(app).find(id)
+    record = app.shelves().finder.find(id)
+    if record is not None and record.state == "dead" and record.body is None:
+        letters = dead_among(app, [id])  # the broker has the body
+        return next(letters, record)
     if record is None:
-        raise JobNotFound(f"no job {id!r} is known here; it may have been trimmed, or live on another backend")
+        again = (
+            "" if isinstance(app.backend, Inspectable) else "it may not have run yet, which this broker does not tell; "
+        )
+        raise JobNotFound(f"no job {id!r} is known here; {again}it may have been trimmed, or live on another backend")
     return record
 
 

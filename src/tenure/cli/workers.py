@@ -5,9 +5,8 @@ from typing import Any
 import click
 import msgspec
 
-from tenure.backends.contract import Roster, WorkerRecord
+from tenure.backends.contract import WorkerRecord
 from tenure.cli import printing
-from tenure.cli.failures import CommandError
 from tenure.cli.loading import any_app
 
 
@@ -16,9 +15,7 @@ from tenure.cli.loading import any_app
 def workers(as_json: bool) -> None:
     """List the workers that are alive."""
     with any_app() as app:
-        if not isinstance(app.backend, Roster):
-            raise CommandError("this backend does not know its workers")
-        found = app.backend.workers()
+        found = app.shelves().roster.workers()
     if as_json:
         printing.as_json([_facts(worker) for worker in found])
     elif found:

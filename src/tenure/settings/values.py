@@ -53,8 +53,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     backends: dict[str, str] = {}
     """Further backends by name, for `enqueue(job, backend="name")`."""
     store: str | None = None
-    """Where guards are kept, a URL or a name from `backends`; unless set, in the backend itself. Backends that cannot
-    keep them, such as Beanstalkd, need it, except in the environment `development`."""
+    """Where guards are kept, a URL or a name from `backends`; unless set, in the backend itself. Beside backends that
+    forget, such as Beanstalkd, also the roster of workers, records of jobs, statistics and the ledger of schedules;
+    those need it, except in the environment `development`."""
     app: str | None = None
     """Where the command line finds the app, as `module:object`."""
     modules: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ import random
 import threading
 import time
 
+from tenure.backends.chronicle import Chronicle
 from tenure.backends.contract import Backend, Maintained, Statistical
 from tenure.backends.ledger import Ledger, Note, TickRecord
 from tenure.clock import MICROSECOND, Clock, to_datetime
@@ -38,14 +39,20 @@ class Janitor:
         retention: dict[str, float],
         store: Store | None = None,
         ledger: Ledger | None = None,
+        chronicle: Chronicle | None = None,
     ) -> None:
-        """`retention` is seconds per state, and of statistics; 0 keeps for ever. Without a ledger, each for itself."""
+        """`retention` is seconds per state, and of statistics; 0 keeps for ever. Without a ledger, each for itself.
+
+        What a backend does not keep may be in a store or a chronicle beside it, and is trimmed there.
+        """
         self._backend = backend
         self._clock = clock
         self._retention = {state: seconds for state, seconds in retention.items() if seconds}
         self._statistics = round(self._retention.pop(STATISTICS, 0) * MICROSECOND)
         self._store = store
         self._ledger = ledger
+        self._chronicle = chronicle
+        self._books = _books(backend) or _books(store)
         self._stopping = threading.Event()
 
     def run(self) -> None:
@@ -89,19 +96,28 @@ class Janitor:
         """One chunk of each kind; how many were deleted of each."""
         now = self._clock.now()
         deleted = [] if self._store is None else [self._store.sweep(_CHUNK)]
-        if isinstance(self._backend, Maintained):
-            deleted += [
-                self._backend.trim(state, now - round(seconds * MICROSECOND), _CHUNK)
-                for state, seconds in self._retention.items()
-            ]
+        places = [self._backend, self._chronicle]
+        deleted += [
+            place.trim(state, now - round(seconds * MICROSECOND), _CHUNK)
+            for place in places
+            if isinstance(place, Maintained)
+            for state, seconds in self._retention.items()
+        ]
+        if self._chronicle and "dead" in self._retention:  # jobs that were to run again, and never did
+            until = now - round(self._retention["dead"] * MICROSECOND)
+            deleted += [self._chronicle.trim(state, until, _CHUNK) for state in ("ready", "delayed")]
         if self._ledger is not None:
             deleted.append(self._ledger.forget(now - round(TICK_SECONDS * MICROSECOND), TICKS_KEPT, _CHUNK))
-        if isinstance(self._backend, Statistical):
-            deleted.append(self._backend.fold_tallies(now - 2 * SLOT, _CHUNK))
-            deleted.append(self._backend.drop_tallies(now - self._statistics, _CHUNK) if self._statistics else 0)
+        if self._books is not None:
+            deleted.append(self._books.fold_tallies(now - 2 * SLOT, _CHUNK))
+            deleted.append(self._books.drop_tallies(now - self._statistics, _CHUNK) if self._statistics else 0)
         return deleted
 
     def _give_up_others(self, ledger: Ledger, tick: int) -> None:
         """A janitor that has not ended within five minutes has vanished, or is too slow to be waited for."""
         late = [each for each in ledger.history(CLEAN, states=["running"]) if each.tick < tick]
         ledger.note([Note(each.id, "failed", "the worker that cleaned has vanished") for each in late])
+
+
+def _books(place: object) -> Statistical | None:
+    return place if isinstance(place, Statistical) else None

@@ -17,6 +17,7 @@ from tenure.backends.contract import Abandon, Ack, Backend, Lease, Nack, Park, P
 from tenure.errors import BackendError
 from tenure.events import Enqueued, LeaseLost, Listeners, NotBuried, Settled, Settlement, Status
 from tenure.redaction import one_line
+from tenure.worker.chronicler import Chronicler
 from tenure.worker.holdings import Holdings
 from tenure.worker.pauses import Pauses
 from tenure.worker.verdict import settlement
@@ -44,6 +45,7 @@ class Settler:
         worker: str | None = None,
     ) -> None:
         self._worker = worker
+        self.chronicler: Chronicler | None = None
         self._backend = backend
         self._warden = warden
         self._holdings = holdings
@@ -96,6 +98,9 @@ class Settler:
         settlements = self._count(verdicts, lost)  # before it is dropped, or it would be nowhere for a moment
         self._holdings.drop([verdict.lease for verdict in verdicts])
         self._report(verdicts, settlements, lost)
+        if self.chronicler is not None:
+            gone = {(lease.id, lease.fence) for lease in lost}
+            self.chronicler.take([each for each in verdicts if (each.lease.id, each.lease.fence) not in gone])
 
     def _named(self, verdict: F) -> F:
         """The verdict, its failure signed with the worker's name: the child that wrote it does not know it."""

@@ -11,6 +11,7 @@ from tenure.definition.progress import Progress
 from tenure.events import Listeners, Status, WorkerStarted, WorkerStopped
 from tenure.execution.runners.contract import Runner
 from tenure.worker.bounds import Bounds
+from tenure.worker.chronicler import Chronicler
 from tenure.worker.holdings import Holdings
 from tenure.worker.keeper import Keeper
 from tenure.worker.lane import Lane
@@ -76,6 +77,11 @@ class Worker:
     def accompany(self, role: Role) -> None:
         """Have another role live as long as this worker; before `run`."""
         self._others.append(RoleThread(role, self._die))
+
+    def remember(self, chronicler: Chronicler) -> None:
+        """Have what is settled written down, where the backend does not remember it; before `run`."""
+        self._settler.chronicler = chronicler
+        self.accompany(chronicler)
 
     @property
     def tally(self) -> Counter[Status]:

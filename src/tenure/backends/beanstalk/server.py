@@ -34,7 +34,7 @@ class Server:
             _durability(bool(figure(stats.data, b"binlog-current-index"))),
             Fact("leases", f"come back when a worker's connection ends, at the latest after {self._ttr} s"),
             Fact("largest job", f"{figure(stats.data, b'max-job-size')} bytes, with what is kept beside the message"),
-            Fact("not kept", "jobs that ended well, jobs by their id, and the roster of workers"),
+            Fact("not kept", "waiting jobs by their id; what has run and the roster of workers are in the store"),
         ]
 
 

@@ -5,6 +5,7 @@ A lease is a member of a sorted set, lost when it is reaped; whoever can remove 
 A reply that never came is asked about: a claim by its owner token, a settlement by what it left, a put by its id.
 """
 
+from tenure.backends.redis.chronicle import RedisChronicle
 from tenure.backends.redis.claiming import Claiming
 from tenure.backends.redis.connections import Line
 from tenure.backends.redis.doubts import Doubts
@@ -53,5 +54,6 @@ class RedisBackend:
             self.change, self.look, self.sweep = guarding.change, guarding.look, guarding.sweep
             self.park, self.rouse = settling.park, guarding.rouse
         self.ledger = RedisLedger(line, scripts, names)
+        self.chronicle = RedisChronicle(line, scripts, names)
         self.facts = RedisFacts(line).facts
         self.close = line.close

@@ -34,6 +34,11 @@ class Names:
         return f"{self.prefix}:tallies:{{{self.prefix}}}"
 
     @property
+    def records(self) -> str:
+        """Of jobs that live elsewhere."""
+        return f"{self.prefix}:records:{{{self.prefix}}}"
+
+    @property
     def workers(self) -> str:
         return f"{self.prefix}:workers:{{{self.prefix}}}"
 

@@ -122,7 +122,7 @@ class ServiceBusBackend:
             Fact("leases", "a vanished worker's jobs come back when the queue's lock duration is over"),
             Fact("order", "by arrival; what is retried or postponed goes to the end, and there are no priorities "
                           "unless the option levels= names some"),
-            Fact("not kept", "jobs that ended well, jobs by their id, counts, and the roster of workers"),
+            Fact("not kept", "waiting jobs by their id, and counts; what has run and the roster are in the store"),
         ]  # fmt: skip
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from tenure.backends.contract import Abandon, Ack, Fact, Lease, Message, Nack, Park, Reaped
 from tenure.backends.sql import migrations, statements
 from tenure.backends.sql.ages import SqlAges
+from tenure.backends.sql.chronicle import SqlChronicle
 from tenure.backends.sql.dialect import Dialect, Grant, Pair
 from tenure.backends.sql.guarding import SqlGuarding
 from tenure.backends.sql.joining import joined
@@ -57,6 +58,7 @@ class SqlBackend:
         self.change, self.look, self.sweep = guarding.change, guarding.look, guarding.sweep
         self.rouse, self.holders = guarding.rouse, guarding.holders
         self.ledger = SqlLedger(dialect)
+        self.chronicle = SqlChronicle(dialect)
         steering = SqlSteering(dialect, self._owner)
         self.cancel, self.asked_to_stop = steering.cancel, steering.asked_to_stop
         self.note_progress = steering.note_progress

@@ -24,9 +24,11 @@ pytest.register_assert_rewrite(
     f"{__name__}.listing",
     f"{__name__}.store",
     f"{__name__}.ledger",
+    f"{__name__}.chronicle",
 )
 
 from tenure.testing.conformance.ages import Aging  # noqa: E402
+from tenure.testing.conformance.chronicle import ChronicleConformance  # noqa: E402
 from tenure.testing.conformance.dead_letters import DeadLettering  # noqa: E402
 from tenure.testing.conformance.history import History  # noqa: E402
 from tenure.testing.conformance.keeping import Keeping  # noqa: E402
@@ -43,7 +45,7 @@ from tenure.testing.conformance.sharing import Sharing  # noqa: E402
 from tenure.testing.conformance.steering import Steering  # noqa: E402
 from tenure.testing.conformance.store import StoreConformance  # noqa: E402
 
-__all__ = ["AdvancingClock", "BackendConformance", "LedgerConformance", "StoreConformance"]
+__all__ = ["AdvancingClock", "BackendConformance", "ChronicleConformance", "LedgerConformance", "StoreConformance"]
 
 
 class BackendConformance(

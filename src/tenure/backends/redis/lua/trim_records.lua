@@ -1,0 +1,8 @@
+-- Forgets records of one place. ARGV: time, place, before, limit. Answers how many.
+even_when_full()
+local set = key('of:' .. ARGV[2])
+local old = redis.call('ZRANGEBYSCORE', set, '-inf', '(' .. ARGV[3], 'LIMIT', 0, ARGV[4])
+call('ZREM', set, old)
+call('HDEL', key('jobs'), old)
+if redis.call('EXISTS', set) == 0 then redis.call('SREM', key('places'), ARGV[2]) end
+return #old
