@@ -1,6 +1,7 @@
 """Transactions that the server rolls back: tried again where they are ours, and the caller's to repeat elsewhere."""
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -8,8 +9,9 @@ import psycopg
 import pymysql
 import pytest
 
-from tenure.backends.contract import Ack, Message
+from tenure.backends.contract import Abandon, Ack, Message, Nack
 from tenure.backends.opening import open_backend
+from tenure.backends.sql.mysql import sessions
 from tenure.clock import SystemClock
 from tests.servers.fixtures import _login
 
@@ -78,6 +80,61 @@ def test_settlements_that_cross_a_deadlock_all_happen(backend, caller, url):
         caller.rollback()
         assert ack.result(20) == []
     assert kept(backend) == {"done": 2}
+
+
+VERBS = {
+    "ack": lambda backend, leases: backend.ack([Ack(lease=lease) for lease in leases]),
+    "nack": lambda backend, leases: backend.nack([Nack(lease=lease) for lease in leases]),
+    "abandon": lambda backend, leases: backend.abandon([Abandon(lease=lease, reason="timeout") for lease in leases]),
+    "renew": lambda backend, leases: backend.renew(leases, seconds=120),
+    "put": lambda backend, leases: backend.put([make("0"), make("last")]),
+}
+ENDS = {"ack": "done", "nack": "ready", "abandon": "dead", "renew": "leased", "put": "leased"}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_that_mariadb_chose_as_the_victim_of_a_deadlock_is_repeated(mariadb_url, verb, monkeypatch, eventually):
+    """The caller has changed many rows, so that the server rolls back the verb, which has changed few: error 1213."""
+    refused = []
+    real = sessions.was_rolled_back
+    monkeypatch.setattr(sessions, "was_rolled_back", lambda error: refused.append(error.args[0]) or real(error))
+    backend = open_backend(f"{mariadb_url}?patience=60", SystemClock())
+    backend.put([make("a"), make("b")])
+    leases = backend.lease(["mail"], limit=2, seconds=60)
+    lock = "SELECT 1 FROM tenure_lease WHERE `key` = %s FOR UPDATE"
+    with (
+        ThreadPoolExecutor(1) as threads,
+        pymysql.connect(**_login(mariadb_url)) as caller,
+        pymysql.connect(**_login(mariadb_url), autocommit=True) as watcher,
+        caller.cursor() as cursor,
+    ):
+        cursor.execute("CREATE TABLE weight (number INT)")
+        cursor.executemany("INSERT INTO weight VALUES (%s)", [(number,) for number in range(300)])
+        backend.put_in(caller, [make("last")])
+        cursor.execute(lock, (leases[1].token,))
+        done = threads.submit(VERBS[verb], backend, leases)
+        eventually(lambda: someone_waits(watcher))
+        if verb == "put":
+            backend.put_in(caller, [make("0")])
+        else:
+            cursor.execute(lock, (leases[0].token,))
+        caller.rollback()
+        answer = done.result(60)
+    assert refused == [1213]
+    assert answer == (["0", "last"] if verb == "put" else [])
+    assert {backend.find(lease.id).state for lease in leases} == {ENDS[verb]}
+    backend.close()
+
+
+def someone_waits(watcher):
+    """Whether a transaction on this database waits for a lock of another."""
+    time.sleep(0.15)  # the server tells something new only when nobody has asked for a tenth of a second
+    with watcher.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM information_schema.innodb_trx JOIN information_schema.processlist AS process "
+            "ON process.id = trx_mysql_thread_id WHERE trx_state = 'LOCK WAIT' AND process.db = database()"
+        )
+        return cursor.fetchone()[0]
 
 
 def test_a_lock_that_is_given_late_is_waited_for_again(mariadb_url):
