@@ -21,6 +21,7 @@ from tenure.app.guarding import Guards
 from tenure.app.history import read_signals, summarise, value_of, wait_for_end
 from tenure.app.keeping import Cron
 from tenure.app.lanes import find_lanes, queues_of
+from tenure.app.manager import Manager
 from tenure.app.notifying import AppSurroundings, check_jobs, subscription
 from tenure.app.producer import Producer
 from tenure.app.scheduling import schedules_of
@@ -259,14 +260,18 @@ class Tenure:
         terms = Terms(queues=served, lease_seconds=self.settings.lease, burst=burst, most=most)
         return self._workshop().worker(found, terms, location or self.settings.app, self.cron.companions())
 
+    def manager(self, seconds: float = 300.0) -> Manager:
+        """For a loop of your own that claims jobs, runs and settles them; a claim lasts `seconds` unless renewed."""
+        return Manager(self._workshop(seconds), self.define, seconds)
+
     def clean(self) -> int:
         """Delete what is past its retention, in small chunks, as workers do by themselves; returns how much."""
         return self._workshop().janitor().clean()
 
-    def _workshop(self) -> Workshop:
+    def _workshop(self, lease: float | None = None) -> Workshop:
         channel = self.channel()
         store = self._stores.of(channel.backend)
-        pipeline = self._pipeline(channel)
+        pipeline = self._pipeline(channel, self._warden(channel.backend, lease))
         return Workshop(self.settings, self.clock, self.listeners, self.queues, channel.backend, pipeline, store)
 
     def command(self, name: str, target: Callable[..., Any], *, arguments: Sequence[Argument] | None = None) -> None:
@@ -351,18 +356,17 @@ class Tenure:
     def _run_inline(self, job: Job) -> None:
         self.enqueue(job, "sync://")
 
-    def _warden(self, backend: Backend) -> Warden:
-        rules, lease, url = self.guards.rules, self.settings.lease, self.settings.url
-        return warden_of(backend, self._stores.of(backend), rules, lease, url)
+    def _warden(self, backend: Backend, lease: float | None = None) -> Warden:
+        rules, url = self.guards.rules, self.settings.url
+        return warden_of(backend, self._stores.of(backend), rules, lease or self.settings.lease, url)
 
-    def _pipeline(self, channel: Channel, warden: Warden | None = None) -> Pipeline:
+    def _pipeline(self, channel: Channel, warden: Warden) -> Pipeline:
         defaults = Defaults(
             retry=self.retry,
             timeout=self.settings.default_timeout,
             patience=self.settings.unknown_patience,
             on_dead=self._on_dead(channel),
         )
-        warden = warden or self._warden(channel.backend)
         return Pipeline(channel.wire, self.registry, self.clock, defaults, warden=warden)
 
     def _on_dead(self, channel: Channel) -> Follower | None:

@@ -55,7 +55,7 @@ class Workshop:
         self, lanes: Sequence[Lane], terms: Terms, location: str | None, companions: Iterable[Role] = ()
     ) -> Worker:
         """`location` is where child processes import the app from; `companions` are roles besides the usual ones."""
-        name, started = _identity(), self.clock.now()
+        name, started = identity(), self.clock.now()
 
         def describe() -> WorkerRecord:
             live_at, live = pace.live() if pace else (0, {})
@@ -134,6 +134,6 @@ def _record(lane: Lane) -> LaneRecord:
     return LaneRecord(name=lane.name, queues=lane.queues, runner=lane.runner, concurrency=lane.concurrency)
 
 
-def _identity() -> str:
+def identity() -> str:
     """A name for a worker in this process, never used twice."""
     return f"{socket.gethostname()[:40]}:{os.getpid()}:{secrets.token_hex(4)}"
