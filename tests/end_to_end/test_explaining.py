@@ -1,8 +1,13 @@
 """`tenure explain`, on the embedded database and on servers."""
 
+import threading
+import time
+from contextlib import contextmanager
+
 import pytest
 from msgspec import structs
 
+from tenure import Tenure
 from tenure.backends.contract import Park, WorkerRecord
 from tenure.guards.changes import taking
 from tenure.guards.keys import lock_key
@@ -104,3 +109,30 @@ def test_a_tick_that_waits_for_another_is_told_for_which(desk):
 def test_a_job_that_is_not_known_is_refused(desk):
     missing = desk("explain", "nobody")
     assert (missing.exit_code, "no job 'nobody' is known here" in missing.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("desk", ["sqlite"], indirect=True)
+def test_a_handler_that_the_workers_do_not_have_is_told_without_the_app(desk):
+    with Tenure() as newer:
+        newer.job(name="new_one")(lambda: None)
+        id = newer.define("new_one").dispatch()
+    desk.app.guards.pause("default")  # so that it is not taken and put off meanwhile
+    with working(desk.app):
+        found = desk.json("explain", id, TENURE_APP="")
+        assert "not_deployed" in codes(found)
+        assert "new_one (1 wait)" in desk("doctor", TENURE_APP="").stdout
+
+
+@contextmanager
+def working(app):
+    """A worker of this app, once others see it."""
+    worker = app.worker()
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    give_up = time.monotonic() + 60
+    while not app.backend.workers():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)  # nothing tells when a worker was entered
+    yield
+    worker.stop()
+    thread.join()

@@ -74,6 +74,8 @@ class Workshop:
                 rates=pace.rates() if pace else {},
                 live=live,
                 live_at=live_at,
+                handlers=self.pipeline.handlers,
+                kids=self.pipeline.kids,
             )
 
         roles: list[Role] = [self.janitor(), self._hooks(terms.queues, name), *companions]

@@ -408,6 +408,7 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
 
     `runner` and `concurrency` sum up its lanes; `rates` are jobs that it ended a second, by queue, over about a minute.
     `live` is how many jobs of each queue had not ended, whoever holds them, at `live_at`, if this worker counted them.
+    `handlers` and `kids` are the handlers and keys that it has, by name; workers of older releases do not tell.
     """
 
     id: str
@@ -424,6 +425,8 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     rates: dict[str, float] = {}
     live: dict[str, int] = {}
     live_at: int = 0
+    handlers: tuple[str, ...] = ()
+    kids: tuple[str, ...] = ()
 
 
 @runtime_checkable

@@ -42,5 +42,7 @@ def _facts(worker: WorkerRecord) -> dict[str, Any]:
         "seen_at": printing.moment(worker.seen_at),
         "jobs": list(worker.jobs),
         "counts": worker.counts,
+        "handlers": list(worker.handlers),
+        "kids": list(worker.kids),
         "lanes": [msgspec.to_builtins(lane) for lane in worker.lanes],
     }

@@ -61,6 +61,10 @@ class Registry:
             )
         return self.get(key)
 
+    def keys(self) -> list[str]:
+        """Those of all handlers, built-in ones too."""
+        return sorted(self._wrapped)
+
     def __contains__(self, key: str) -> bool:
         return key in self._wrapped
 

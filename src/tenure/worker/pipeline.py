@@ -56,6 +56,15 @@ class Pipeline:
         self.worker: str | None = None  # whose attempts these are; known once there is one
         self.warden = warden or Warden(MemoryStore(clock))
 
+    @property
+    def handlers(self) -> tuple[str, ...]:
+        """The names of those that are registered by now."""
+        return tuple(self._registry.keys())
+
+    @property
+    def kids(self) -> tuple[str, ...]:
+        return tuple(self._wire.ring.kids)
+
     def admit(self, leases: Sequence[Lease]) -> tuple[list[Attempt], list[Verdict]]:
         """The attempts to run, and the verdicts on what may not."""
         now = self.clock.now()

@@ -71,6 +71,7 @@ def timing(**fields: object) -> dict:
         ("workers", {}, "not applicable", ""),
         ("workers", {"unserved": {}}, "ok", ""),
         ("workers", {"unserved": {"mail": 3}}, "warning", "no worker listens on mail (3 ready)"),
+        ("workers", {"unserved": {"b": 1}, "undeployed": {"greet": 2}}, "problem", "queue has: greet (2 wait)"),
         ("schedules", {}, "not applicable", ""),
         ("schedules", {"schedules": (KEPT,)}, "ok", ""),
         ("schedules", {"schedules": (KEPT, NEW)}, "ok", ""),

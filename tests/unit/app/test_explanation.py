@@ -64,6 +64,8 @@ def facts(state: str = "ready", fields: dict | None = None, **more: object) -> F
     return structs.replace(usual, **more)
 
 
+ABLE = structs.replace(worker("mail"), handlers=("greet",), kids=("new",))
+UNABLE = structs.replace(worker("mail"), handlers=("other",))
 READY = {"state": "ready"}
 DELAYED = {"state": "delayed", "fields": {"due_at": LATER}}
 PUT_OFF = {"state": "delayed", "fields": {"due_at": LATER, "fence": 3}}
@@ -84,6 +86,12 @@ SOON = datetime.fromtimestamp(NOW / 1e6 + 1, UTC)
         (READY | {"workers": None}, ["turn"]),
         (READY | {"paused": Paused(EARLIER)}, ["paused", "turn"]),
         (READY | {"paused": Paused(EARLIER), "workers": ()}, ["paused", "no_worker", "turn"]),
+        (READY | {"workers": (ABLE, UNABLE)}, ["turn"]),
+        (READY | {"workers": (UNABLE, worker("mail"))}, ["turn"]),
+        (READY | {"workers": (UNABLE, worker("other"))}, ["not_deployed", "turn"]),
+        (PUT_OFF | {"workers": (UNABLE,)}, ["not_deployed", "delayed"]),
+        (READY | {"workers": (ABLE,), "fields": {"body": b'{"v":1,"kid":"old"'}}, ["key_not_deployed", "turn"]),
+        (READY | {"workers": (ABLE,), "fields": {"body": b'{"v":1,"kid":"new"'}}, ["turn"]),
         (READY | {"obstacle": WAITS}, ["unknown_handler", "turn"]),
         (READY | {"obstacle": DIES}, ["forbidden", "turn"]),
         (READY | {"guards": (LOCK,)}, ["locked", "turn"]),

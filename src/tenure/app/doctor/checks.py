@@ -149,6 +149,10 @@ def _payloads(facts: Facts) -> Finding:
 def _workers(facts: Facts) -> Finding:
     if facts.unserved is None:
         return _none("workers", "this backend does not know its workers")
+    if facts.undeployed:
+        listed = _some(f"{handler} ({count} wait)" for handler, count in sorted(facts.undeployed.items()))
+        text = f"handlers that no worker on their queue has: {listed}"
+        return Finding("workers", "problem", text, "deploy the code that has them, or start its workers")
     if facts.unserved:
         listed = _some(f"{queue} ({count} ready)" for queue, count in sorted(facts.unserved.items()))
         advice = f"start one with `tenure work {min(facts.unserved)}`"

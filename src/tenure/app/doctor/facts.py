@@ -74,7 +74,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     """All that is known; None is what this backend does not have, or what nobody could look at.
 
     `skew` is by how many seconds the server's clock is ahead of ours, `ahead` by how many those of workers are at
-    least ahead of the server's. `unserved` are queues with ready jobs that no live worker listens on.
+    least ahead of the server's. `unserved` are queues with ready jobs that no live worker listens on, `undeployed` how
+    many of the first jobs that wait need which handler that no worker on their queue has.
     """
 
     place: str
@@ -91,5 +92,6 @@ class Facts(Struct, frozen=True, kw_only=True):
     keys: Keys | None = None
     sample: Sample | None = None
     unserved: dict[str, int] | None = None
+    undeployed: dict[str, int] = {}
     schedules: tuple[Kept, ...] | None = None
     deaths: Deaths | None = None

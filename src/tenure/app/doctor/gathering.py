@@ -24,6 +24,7 @@ from tenure.backends.contract import (
     Roster,
     Scannable,
     Statistical,
+    WorkerRecord,
 )
 from tenure.backends.ledger import EVERY, Ledger
 from tenure.backends.opening import without_secrets
@@ -68,6 +69,7 @@ def _looked(app: Tenure, facts: Facts, has_handlers: bool) -> Facts:
         keys=_keys(app),
         sample=_sample(app) if has_handlers else None,
         unserved=_unserved(app),
+        undeployed=_undeployed(app),
         schedules=_schedules(app) if has_handlers else None,
         deaths=_deaths(app),
     )
@@ -144,6 +146,25 @@ def _unserved(app: Tenure) -> dict[str, int] | None:
     served = {queue for worker in backend.workers() for queue in worker.queues}
     counts = backend.counts(ended=False)
     return {queue: counts[queue]["ready"] for queue in counts if counts[queue]["ready"] and queue not in served}
+
+
+def _undeployed(app: Tenure) -> dict[str, int]:
+    """Handlers of waiting jobs that workers listen for and do not have; older workers do not tell."""
+    backend = app.backend
+    if not isinstance(backend, Listable) or not isinstance(backend, Roster):
+        return {}
+    serving: dict[str, list[WorkerRecord]] = {}
+    for worker in backend.workers():
+        for queue in worker.queues:
+            serving.setdefault(queue, []).append(worker)
+    return dict(
+        Counter(
+            job.handler
+            for job in islice(_waiting(backend), SAMPLE)
+            if job.queue in serving
+            and all(each.handlers and job.handler not in each.handlers for each in serving[job.queue])
+        )
+    )
 
 
 def _schedules(app: Tenure) -> tuple[Kept, ...] | None:

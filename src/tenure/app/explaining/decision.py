@@ -9,6 +9,7 @@ from tenure.app.explaining.facts import Explanation, Facts, Reason
 from tenure.app.explaining.guarded import guarded
 from tenure.backends.ledger import TickRecord
 from tenure.definition.job import DEFAULT_MAX_CRASHES
+from tenure.wire.signing import kid_of
 
 
 def explain(facts: Facts) -> Explanation:
@@ -20,8 +21,8 @@ def explain(facts: Facts) -> Explanation:
         return Explanation(reasons=tuple(_lease(facts)), attempts=attempts(job))
     first = {"delayed": (_delay,), "parked": (guarded,)}.get(job.state, ())
     # A job that was leased, could not run and was put off waits for what it lacks, not for a time.
-    deploy = (_obstacle,) if job.state == "delayed" and job.fence > job.attempts + job.crashes else ()
-    checks = dict.fromkeys((*deploy, *first, _pause, _nobody, _obstacle, guarded, _doom, _turn))
+    deploy = (_unable, _obstacle) if job.state == "delayed" and job.fence > job.attempts + job.crashes else ()
+    checks = dict.fromkeys((*deploy, *first, _pause, _nobody, _unable, _obstacle, guarded, _doom, _turn))
     return Explanation(reasons=tuple(each for check in checks for each in check(facts)), attempts=attempts(job))
 
 
@@ -78,6 +79,18 @@ def _nobody(facts: Facts) -> Iterator[Reason]:
         known = f"those that are alive serve {others}" if others else "none is alive"
         text = f"no worker listens on queue {facts.job.queue!r}; {known}"
         yield Reason(code="no_worker", text=text, advice=f"start one with `tenure work {facts.job.queue}`")
+
+
+def _unable(facts: Facts) -> Iterator[Reason]:
+    """What none of the workers that listen has."""
+    listening, job = facts.listening, facts.job
+    if listening and all(each.handlers and job.handler not in each.handlers for each in listening):
+        text = f"handler {job.handler!r} is not deployed: no worker that listens has it"
+        yield Reason(code="not_deployed", text=text, advice="deploy the code that has it, or start its workers")
+    kid = kid_of(job.body or b"")
+    if kid and listening and all(each.kids and kid not in each.kids for each in listening):
+        text = f"it was sealed with key {kid!r}, which no worker that listens has"
+        yield Reason(code="key_not_deployed", text=text, advice="put the key into TENURE_KEYS of every worker")
 
 
 def _obstacle(facts: Facts) -> Iterator[Reason]:
