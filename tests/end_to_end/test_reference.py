@@ -29,7 +29,8 @@ COMMANDS = dict(commands(cli, "tenure"))
 
 
 def options(command: click.Command) -> set[str]:
-    return {name for each in command.params if isinstance(each, click.Option) for name in each.opts}
+    shown = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+    return {name for each in shown for name in each.opts}
 
 
 def described(text: str) -> set[str]:

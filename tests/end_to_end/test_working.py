@@ -1,5 +1,7 @@
 """`tenure work`: what it runs, what it says, and how it ends by itself."""
 
+import json
+
 import pytest
 
 
@@ -124,3 +126,17 @@ def test_a_file_that_is_no_database_is_told_in_one_line(tenure):
     done = tenure("work", "--burst", TENURE_URL=f"sqlite:///{tenure.folder}/shop.py")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "file is not a database" in done.stderr
+
+
+def test_logs_may_be_json_with_a_line_for_each_outcome(tenure):
+    ids = [tenure.enqueue("add", "--payload", '{"a": 1}'), tenure.enqueue("fail")]
+    done = tenure("-v", "--log-format", "json", "work", "--burst", TENURE_EXECUTION_LOG="jobs-%Y.log")
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert done.stdout == ""
+    assert {line["job"]: (line["level"], line["status"]) for line in lines if "status" in line} == {
+        ids[0]: ("info", "acked"),
+        ids[1]: ("critical", "dead-lettered"),
+    }
+    assert lines[-1]["message"].startswith("Stopped after ")
+    (log,) = tenure.folder.glob("jobs-2*.log")
+    assert {json.loads(line)["job"] for line in log.read_text().splitlines()} == set(ids)

@@ -366,6 +366,7 @@ class Tenure:
             timeout=self.settings.default_timeout,
             patience=self.settings.unknown_patience,
             on_dead=self._on_dead(channel),
+            max_output=self.settings.max_output,
         )
         return Pipeline(channel.wire, self.registry, self.clock, defaults, warden=warden)
 

@@ -23,9 +23,12 @@ from tenure.execution.runners.contract import Runner
 from tenure.execution.runners.inline import InlineRunner
 from tenure.execution.runners.wear import Wear
 from tenure.guards.store import Store
+from tenure.redaction import Redactor
 from tenure.settings import Settings
 from tenure.worker.bookkeeper import Bookkeeper
 from tenure.worker.chronicler import Chronicler
+from tenure.worker.dated import Dated
+from tenure.worker.execution_log import ExecutionLog
 from tenure.worker.hooks import QueueHooks
 from tenure.worker.janitor import Janitor
 from tenure.worker.lane import Lane
@@ -86,14 +89,20 @@ class Workshop:
         pace: Pace | None = None
         with suppress(BackendError):
             bookkeeper = Bookkeeper(shelves.books, self.clock, name)
-            pace = Pace(self.backend, self.clock, bookkeeper.ended)
+            pace = Pace(self.backend, shelves.roster, self.clock, bookkeeper.ended)
             listeners.add(bookkeeper)
             roles.append(bookkeeper)
         manned = [(lane, self._runner(lane, terms, location)) for lane in lanes]
         worker = Worker(self.backend, manned, terms, self.pipeline, listeners, name, roles)
         if shelves.chronicle is not None:
             worker.remember(Chronicler(shelves.chronicle, self.clock))
+        if self.settings.execution_log is not None:
+            worker.record(self._execution_log(self.settings.execution_log))
         return worker
+
+    def _execution_log(self, pattern: str) -> ExecutionLog:
+        file, redactor = Dated(pattern, self.settings.log_keep), Redactor(self.settings.sensitive)
+        return ExecutionLog(file, self.clock, redactor, self.settings.max_output)
 
     def janitor(self) -> Janitor:
         kept = {state: days * DAY for state, days in msgspec.structs.asdict(self.settings.retention).items()}

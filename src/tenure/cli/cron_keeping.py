@@ -67,7 +67,7 @@ def work(ctx: click.Context, stop_grace: float | None, pid_file: str | None, log
     log = DatedFile(log_file) if log_file else None
     with PidFile(pid_file) if pid_file else nullcontext(), app_with_handlers() as app:
         if log:
-            log.attach(debug=ctx.find_root().params["debug"])
+            log.attach(app.settings, debug=ctx.find_root().params["debug"])
         join(app)
         signals = _keep(app, app.settings.stop_grace if stop_grace is None else stop_grace, quiet=quiet)
     if not signals.told:

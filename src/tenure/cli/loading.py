@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import click
+import msgspec
 
 from tenure.app import Tenure
 from tenure.backends.sql.sqlite.opening import file_of
@@ -108,7 +109,9 @@ def _check_file(url: str) -> None:
 @contextmanager
 def _ready(app: Tenure) -> Iterator[None]:
     click.get_current_context().find_root().obj = Redactor(app.settings.sensitive)
-    logs.set_up(_option("verbose"), _option("debug"))
+    if _option("log_format"):
+        app.settings = msgspec.structs.replace(app.settings, log_format=_option("log_format"))
+    logs.set_up(_option("verbose"), _option("debug"), app.settings.log_format)
     try:
         yield
     finally:

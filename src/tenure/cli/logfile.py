@@ -2,13 +2,14 @@
 
 import logging
 import os
-import time
 from pathlib import Path
 from typing import TextIO
 
 from tenure.cli.failures import CommandError
-from tenure.cli.logs import OneLine
+from tenure.cli.logs import formatter, is_console
 from tenure.cli.progress import journal
+from tenure.settings import Settings
+from tenure.worker.dated import Dated
 
 _STDERR = 2
 
@@ -20,24 +21,25 @@ class DatedFile(logging.StreamHandler):  # type: ignore[type-arg] # generic only
     """
 
     def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
-        self._name = time.strftime(pattern)
-        super().__init__(open_log(self._name))
+        self._file = Dated(pattern)
+        super().__init__(self._open())
         self.is_stderr = os.path.samestat(os.fstat(_STDERR), os.stat(os.devnull))  # noqa: PTH116 - one of two alike
         self._lead_here()
 
-    def attach(self, *, debug: bool) -> None:
+    def attach(self, settings: Settings, *, debug: bool) -> None:
         """From now on what is logged and told goes to the file too; call it when the console is set up."""
-        self.setFormatter(OneLine(detailed=True, debug=debug, terminal=False))
+        self._file.keep = settings.log_keep
+        self._file.prune()
+        self.setFormatter(formatter(settings.log_format, detailed=True, debug=debug, terminal=False))
         if self.is_stderr:
-            for console in [each for each in logging.root.handlers if isinstance(each.formatter, OneLine)]:
+            for console in [each for each in logging.root.handlers if is_console(each)]:
                 logging.root.removeHandler(console)
         logging.root.addHandler(self)
         journal.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        if (name := time.strftime(self._pattern)) != self._name:
-            self._move(name)
+        if self._file.is_past(self.stream):
+            self._move()
         super().emit(record)
 
     def let_go(self) -> None:
@@ -46,11 +48,10 @@ class DatedFile(logging.StreamHandler):  # type: ignore[type-arg] # generic only
             with Path(os.devnull).open("w") as nowhere:
                 os.dup2(nowhere.fileno(), _STDERR)
 
-    def _move(self, name: str) -> None:
+    def _move(self) -> None:
         """A folder that has gone missing since the start costs a date in the name, not the lines."""
-        self._name = name
         try:
-            old = self.setStream(open_log(name))
+            old = self.setStream(self._open())
         except CommandError:
             return
         self._lead_here()
@@ -61,9 +62,8 @@ class DatedFile(logging.StreamHandler):  # type: ignore[type-arg] # generic only
         if self.is_stderr:
             os.dup2(self.stream.fileno(), _STDERR)
 
-
-def open_log(name: str) -> TextIO:
-    try:
-        return Path(name).open("a", encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise CommandError(f"the log file {name!r} cannot be opened: {error.strerror}") from error
+    def _open(self) -> TextIO:
+        try:
+            return self._file.open()
+        except OSError as error:
+            raise CommandError(f"the log file {self._file.name!r} cannot be opened: {error.strerror}") from error

@@ -65,9 +65,10 @@ class LazyGroup(click.Group):
 @click.option("--app", metavar="MODULE:ATTR", help="Where your app is; else TENURE_APP, else the setting 'app'.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 @click.option("-v", "--verbose", count=True, help="Log more; twice for everything.")
+@click.option("--log-format", type=click.Choice(["pretty", "json"]), help="How to log; else the setting 'log_format'.")
 @click.version_option(__version__, prog_name="tenure")
 @click.pass_context
-def cli(ctx: click.Context, app: str | None, debug: bool, verbose: int) -> None:  # noqa: ARG001 - read where needed
+def cli(ctx: click.Context, app: str | None, debug: bool, verbose: int, log_format: str | None) -> None:  # noqa: ARG001
     """Background jobs and schedules that are never lost."""
     ctx.color = _has_colours()
 

@@ -11,29 +11,18 @@ import msgspec
 
 from tenure.backends.contract import LaneRecord
 from tenure.cli.failures import redactor
+from tenure.cli.logs import harmless
 from tenure.clock import to_datetime
 from tenure.redaction import printable
 from tenure.worker.lane import Lane
 
 
 def as_json(value: Any) -> None:
-    click.echo(_harmless(msgspec.json.format(msgspec.json.encode(redactor().mask(value)), indent=2).decode()))
+    click.echo(harmless(msgspec.json.format(msgspec.json.encode(redactor().mask(value)), indent=2).decode()))
 
 
 def as_json_line(value: Any) -> None:
-    click.echo(_harmless(msgspec.json.encode(redactor().mask(value)).decode()))
-
-
-def _harmless(json: str) -> str:
-    """JSON whose characters cannot steer a terminal; those that could are only ever within its texts."""
-    if json.isascii():
-        return json.replace("\x7f", "\\u007f")
-    return "".join(each if each.isprintable() or each == "\n" else _escaped(each) for each in json)
-
-
-def _escaped(character: str) -> str:
-    units = character.encode("utf-16-be").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    click.echo(harmless(msgspec.json.encode(redactor().mask(value)).decode()))
 
 
 def on_terminal() -> bool:

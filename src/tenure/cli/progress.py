@@ -1,5 +1,6 @@
 """What `tenure work` tells while it runs: a live line on a terminal, else a line for each job that is retried.
 
+Where logs are JSON, all of it is logged and nothing printed.
 Dead letters are told by the worker's log, which knows their cause.
 """
 
@@ -14,6 +15,7 @@ from tenure.app import Tenure
 from tenure.backends.opening import without_secrets
 from tenure.cli import printing
 from tenure.cli.live import LiveLine
+from tenure.cli.logs import is_console
 from tenure.events import Event, Settled, Status
 from tenure.redaction import printable
 from tenure.worker.lane import Lane
@@ -71,19 +73,24 @@ class Progress:
         self._tally = tally
         self._stream = stream
         self._line = LiveLine(stream)
+        self._is_json = app.settings.log_format == "json"
+        self._is_live = self._line.is_live and not self._is_json
         self._pace = Pace()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._draw, name="tenure-progress", daemon=True)
 
     def __enter__(self) -> Self:
         self._begun = time.monotonic()
-        if self._line.is_live:
+        if self._is_json:
+            for console in filter(is_console, logging.root.handlers):
+                journal.addHandler(console)
+        if self._is_live:
             self._thread.start()
         self._app.listen(self._tell)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        if self._line.is_live:
+        if self._is_live:
             self._ended.set()
             self._thread.join()
         self._say(f"Stopped after {time.monotonic() - self._begun:.1f} s: {in_words(self._tally)}")
@@ -103,10 +110,11 @@ class Progress:
             for each in event.settlements:
                 if each.status is Status.REQUEUED:
                     text = f"retried {each.id} on queue {each.queue}: attempt {each.attempt} {each.reason}"
-                    self._say(text, journal_only=self._line.is_live)
+                    ids = {"job": each.id, "queue": each.queue, "attempt": each.attempt, "reason": each.reason}
+                    self._say(text, journal_only=self._is_live, **ids)
 
-    def _say(self, text: str, *, journal_only: bool = False) -> None:
-        journal.info("%s", text)
-        if not journal_only:
+    def _say(self, text: str, *, journal_only: bool = False, **ids: object) -> None:
+        journal.info("%s", text, extra=ids)
+        if not (journal_only or self._is_json):
             self._stream.write(f"{printable(text)}\n")
             self._stream.flush()

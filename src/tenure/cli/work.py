@@ -23,6 +23,7 @@ from tenure.cli.pidfile import PidFile
 from tenure.cli.signals import Signals
 from tenure.cli.titles import set_title
 from tenure.cli.watching import watching
+from tenure.settings import load
 from tenure.worker.lane import RUNNERS, Lane
 from tenure.worker.notices import Notifier
 from tenure.worker.worker import Worker
@@ -113,9 +114,10 @@ def weighted(text: str) -> tuple[str, float | None]:
 def _supervise(ctx: click.Context, options: WorkOptions, log: DatedFile | None) -> int:
     set_title("tenure: supervisor")
     debug = ctx.find_root().params["debug"]
-    logs.set_up(ctx.find_root().params["verbose"], debug)
+    settings = load({"log_format": style} if (style := ctx.find_root().params["log_format"]) else {}, os.environ)
+    logs.set_up(ctx.find_root().params["verbose"], debug, settings.log_format)
     if log:
-        log.attach(debug=debug)
+        log.attach(settings, debug=debug)
     with ExitStack() as stack:
         more = exhibits.of_supervisor(stack, options)
         stack.enter_context(watching() if options.reload else nullcontext())
@@ -129,7 +131,7 @@ def _work(ctx: click.Context, options: WorkOptions, log: DatedFile | None) -> in
     set_title("tenure: worker")
     with app_with_handlers() as app:
         if log:
-            log.attach(debug=ctx.find_root().params["debug"])
+            log.attach(app.settings, debug=ctx.find_root().params["debug"])
         app.settings = msgspec.structs.replace(app.settings, **options.settings())
         lanes = _lanes(app, options)
         if not options.is_bounded:

@@ -60,12 +60,12 @@ def is_json(value: Any) -> bool:
 def normalise(value: Any, printed: str) -> str | None:
     """What a handler returned and printed, as one text: JSON for everything but text, print-outs after text."""
     if value is None:
-        return _cut(printed) if printed else None
+        return cut(printed) if printed else None
     if not isinstance(value, str):
-        return _cut(_json(value))
+        return cut(_json(value))
     if printed:
         value = f"{value}{printed}" if printed.startswith("\n") else f"{value}\n{printed}"
-    return _cut(value)
+    return cut(value)
 
 
 def _json(value: Any) -> str:
@@ -79,5 +79,6 @@ def _plain(value: Any) -> Any:
     return value.model_dump(mode="json") if hasattr(value, "model_dump") else repr(value)
 
 
-def _cut(text: str) -> str:
-    return carriable(text if len(text) <= MAX_OUTPUT else f"{text[:MAX_OUTPUT]}… ({len(text)} characters in all)")
+def cut(text: str, longest: int = MAX_OUTPUT) -> str:
+    """The text, or its beginning and how long it was."""
+    return carriable(text if len(text) <= longest else f"{text[:longest]}… ({len(text)} characters in all)")

@@ -115,6 +115,16 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     metrics: str | None = "memory"
     """Where [counters](events-and-metrics.md#counters) go: `memory`, `none`, or `module:attribute` of a collector of
     yours; an empty variable is `none`."""
+    log_format: str = "pretty"
+    """How the command line logs: `pretty`, a line for people, or `json`, an object a line; see
+    [logs](../how-to/logs.md)."""
+    log_keep: int = 0
+    """How many files of a dated log are kept, the current one included; 0 keeps all."""
+    execution_log: str | None = None
+    """A file to which workers write a line of JSON for each attempt and each end of a job; its name may hold the date,
+    as in `jobs-%Y-%m-%d.log`."""
+    max_output: int = 65_536
+    """Characters that are kept of what a handler returns and prints, in the history and in the execution log."""
     retention: Retention = Retention()
     """Days that ended jobs are kept, see below."""
     sensitive: tuple[str, ...] = SENSITIVE
@@ -155,6 +165,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             raise ValueError("max_memory must be more than 0 MB; leave it out for no limit")
         if self.breaker_threshold < 1 or not self.breaker_cooldown > 0:
             raise ValueError("breaker_threshold must be at least 1, and breaker_cooldown more than 0 seconds")
+        if self.log_format not in ("pretty", "json"):
+            raise ValueError(f"log_format must be 'pretty' or 'json', not {self.log_format!r}")
+        if self.log_keep < 0:
+            raise ValueError("log_keep must be at least 0 files (0 keeps all)")
+        if not 0 <= self.max_output <= 65_536:
+            raise ValueError("max_output must be between 0 and 65536 characters")
         if self.default_timeout is not None and not self.default_timeout > 0:
             raise ValueError("default_timeout must be more than 0 seconds; leave it out for no limit")
 

@@ -21,9 +21,10 @@ WINDOW = 60.0
 class Pace:
     """Asked every few seconds by whoever describes the worker."""
 
-    def __init__(self, backend: object, clock: Clock, ended: Callable[[], Counter[str]]) -> None:
+    def __init__(self, backend: object, roster: Roster, clock: Clock, ended: Callable[[], Counter[str]]) -> None:
         """`ended` tells how many jobs of each queue the worker has ended so far."""
         self._backend = backend
+        self._roster = roster
         self._clock = clock
         self._ended = ended
         self._marks: deque[tuple[float, Counter[str]]] = deque([(time.monotonic(), Counter())])
@@ -55,7 +56,7 @@ class Pace:
 
     def _others_look(self, now: int) -> bool:
         """Whether another worker counts, so that this one need not; once it has begun it goes on."""
-        if self._looks or not isinstance(self._backend, Roster):
+        if self._looks:
             return False
         recent = now - round(3 * WINDOW * MICROSECOND)
-        return any(worker.live_at > recent for worker in self._backend.workers())
+        return any(worker.live_at > recent for worker in self._roster.workers())

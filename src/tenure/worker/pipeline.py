@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
 from tenure.backends.contract import Abandon, Lease, Nack, Verdict
 from tenure.clock import MICROSECOND, Clock
@@ -19,7 +19,7 @@ from tenure.errors import (
     UnsupportedVersion,
 )
 from tenure.execution.attempt import Attempt, check_version
-from tenure.execution.outcome import Outcome
+from tenure.execution.outcome import MAX_OUTPUT, Outcome, cut
 from tenure.guards.memory import MemoryStore
 from tenure.wire.envelope import Envelope, Follower, Wire
 from tenure.worker.following import Following
@@ -34,12 +34,14 @@ class Defaults(Struct, frozen=True, kw_only=True):
     """What an app decides for jobs that do not say otherwise.
 
     `patience` is how long a deploy may take until the unknown is dead; `on_dead` follows every death.
+    `max_output` is how many characters are kept of what a handler returns and prints.
     """
 
     retry: RetryPolicy
     timeout: float | None = None
     patience: float = 3600.0
     on_dead: Follower | None = None
+    max_output: int = MAX_OUTPUT
 
 
 class Pipeline:
@@ -82,6 +84,8 @@ class Pipeline:
     def conclude(self, attempt: Attempt, outcome: Outcome) -> Verdict:
         if outcome.refusal is not None:
             return self.warden.refuse(attempt.ticket, outcome.refusal, self.clock.now())
+        if outcome.output is not None and len(outcome.output) > self._defaults.max_output:
+            outcome = structs.replace(outcome, output=cut(outcome.output, self._defaults.max_output))
         run = run_of(attempt, outcome, self.worker)
         return self._following.attach(decide(attempt, outcome, self._defaults.retry, run), attempt.envelope)
 

@@ -16,9 +16,9 @@ from msgspec import structs
 from tenure.backends.contract import Abandon, Ack, Backend, Lease, Nack, Park, Parking, Verdict
 from tenure.errors import BackendError
 from tenure.events import Enqueued, LeaseLost, Listeners, NotBuried, Settled, Settlement, Status
-from tenure.redaction import one_line
 from tenure.worker.chronicler import Chronicler
 from tenure.worker.holdings import Holdings
+from tenure.worker.outcomes import log_outcomes
 from tenure.worker.pauses import Pauses
 from tenure.worker.verdict import settlement
 from tenure.worker.warden import Warden
@@ -34,7 +34,10 @@ _LAST_TRIES = 5
 
 
 class Settler:
-    """`tally` counts what became of every delivery so far; `worker` is the name that failures are kept under."""
+    """`tally` counts what became of every delivery so far; `worker` is the name that failures are kept under.
+
+    A `recorder` is told of every verdict that was settled, a batch at a time.
+    """
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class Settler:
         self._stopping = False
         self.ticked: float | None = None  # none while there is nothing to do
         self.tally: Counter[Status] = Counter()
+        self.recorder: Callable[[Sequence[Verdict]], None] | None = None
 
     def settle(self, verdict: Verdict) -> None:
         self._verdicts.append(verdict)
@@ -161,15 +165,9 @@ class Settler:
         if lost:
             logger.warning("%d leases had passed to another holder; their settlement was refused", len(lost))
             self._listeners.emit(LeaseLost(tuple(lease.id for lease in lost), "settle"))
-        for verdict in verdicts:
-            if isinstance(verdict, Abandon):
-                _log_death(verdict)
-
-
-def _log_death(verdict: Abandon) -> None:
-    cause = f"{verdict.failure.type}: {verdict.failure.message}" if verdict.failure else "no error"
-    logger.critical(
-        "job %s on queue %r is dead (%s): %s",
-        one_line(verdict.lease.id), verdict.lease.queue, verdict.reason, one_line(cause),
-        extra={"job": verdict.lease.id, "queue": verdict.lease.queue, "reason": verdict.reason},
-    )  # fmt: skip
+        if lost:
+            refused = {(lease.id, lease.fence) for lease in lost}
+            verdicts = [each for each in verdicts if (each.lease.id, each.lease.fence) not in refused]
+        log_outcomes(verdicts)
+        if self.recorder is not None:
+            self.recorder(verdicts)

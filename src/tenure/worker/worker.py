@@ -12,6 +12,7 @@ from tenure.events import Listeners, Status, WorkerStarted, WorkerStopped
 from tenure.execution.runners.contract import Runner
 from tenure.worker.bounds import Bounds
 from tenure.worker.chronicler import Chronicler
+from tenure.worker.execution_log import ExecutionLog
 from tenure.worker.holdings import Holdings
 from tenure.worker.keeper import Keeper
 from tenure.worker.lane import Lane
@@ -59,6 +60,7 @@ class Worker:
         self._answers: list[None] = []
         self._death: BaseException | None = None
         self._kept: float | None = None
+        self._log: ExecutionLog | None = None
         self._holdings = holdings = Holdings()
         self._settler = settler = Settler(backend, holdings, listeners, pipeline.warden, name)
         self._bounds = Bounds(terms, len(lanes), holdings, settler.tally)
@@ -82,6 +84,10 @@ class Worker:
         """Have what is settled written down, where the backend does not remember it; before `run`."""
         self._settler.chronicler = chronicler
         self.accompany(chronicler)
+
+    def record(self, log: ExecutionLog) -> None:
+        """Have what becomes of jobs written there; before `run`, which closes it."""
+        self._settler.recorder = self._log = log
 
     @property
     def tally(self) -> Counter[Status]:
@@ -114,6 +120,8 @@ class Worker:
             for thread in self._others:
                 thread.stop(_PATIENCE)
             sys.setswitchinterval(usual)
+            if self._log is not None:
+                self._log.close()
             self._listeners.emit(WorkerStopped(self.name))
         if self._death is not None:
             raise self._death

@@ -33,14 +33,14 @@ def moment(monkeypatch):
 
 
 def test_a_rate_is_over_the_time_since_the_start_at_first(backend, clock, moment):
-    pace = Pace(backend, clock, lambda: Counter(mail=50))
+    pace = Pace(backend, backend, clock, lambda: Counter(mail=50))
     moment[0] += 10
     assert pace.rates() == {"mail": 5.0}
 
 
 def test_a_rate_is_over_about_a_minute_later(backend, clock, moment):
     ended = Counter()
-    pace = Pace(backend, clock, lambda: Counter(ended))
+    pace = Pace(backend, backend, clock, lambda: Counter(ended))
     for _ in range(60):
         moment[0] += 5
         ended["mail"] += 10
@@ -54,7 +54,7 @@ def test_a_rate_is_over_about_a_minute_later(backend, clock, moment):
 
 
 def test_one_worker_counts_once_in_a_while_and_tells_the_count_before_the_last(backend, clock):
-    pace = Pace(backend, clock, Counter)
+    pace = Pace(backend, backend, clock, Counter)
     at, live = pace.live()
     assert (at, live) == (clock.now(), {"mail": 3})
     clock.advance(WINDOW / 2)
@@ -72,7 +72,7 @@ def test_a_worker_does_not_count_while_another_does(backend, clock):
         live={"mail": 1}, live_at=clock.now(),
     )  # fmt: skip
     backend.greet(other, 3600)
-    pace = Pace(backend, clock, Counter)
+    pace = Pace(backend, backend, clock, Counter)
     assert pace.live() == (0, {})
     clock.advance(4 * WINDOW)
     assert pace.live()[1] == {"mail": 3}
@@ -83,7 +83,7 @@ def test_a_count_that_fails_is_told_and_tried_later(backend, clock, caplog):
         raise BackendUnavailable("gone")
 
     backend.counts, counts = refuse, backend.counts
-    pace = Pace(backend, clock, Counter)
+    pace = Pace(backend, backend, clock, Counter)
     assert pace.live() == (0, {})
     assert "jobs could not be counted: gone" in caplog.text
     backend.counts = counts
