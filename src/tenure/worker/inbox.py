@@ -25,13 +25,18 @@ class Inbox:
     Leases are opened in the runner's thread, because the leaser's is the busier one: it waits for the backend.
     """
 
-    def __init__(self, concurrency: int, on_idle: Callable[[], None], admit: Admit) -> None:
+    def __init__(
+        self, concurrency: int, on_idle: Callable[[], None], admit: Admit, on_low: Callable[[], None] = lambda: None
+    ) -> None:
+        """`on_idle` hears that a runner has nothing to do, `on_low` that it soon may have."""
         self._leases: deque[tuple[float, Lease]] = deque()
         self._attempts: deque[tuple[float, Attempt]] = deque()
         self._admit = admit
         self._arrived = threading.Condition()
         self._concurrency = concurrency
         self._on_idle = on_idle
+        self._on_low = on_low
+        self._low = -1
         self._closed = False
         self._running = 0
         self._mean: float | None = None
@@ -99,14 +104,17 @@ class Inbox:
 
     def demand(self, unsettled: int) -> int:
         idle = self._concurrency - self._running
-        return prefetch.demand(
+        waiting = len(self._leases) + len(self._attempts)
+        wanted = prefetch.demand(
             idle=max(0, idle),
             concurrency=self._concurrency,
-            waiting=len(self._leases) + len(self._attempts),
+            waiting=waiting,
             unsettled=unsettled,
             mean=self._mean,
             busy=0.0 if idle > 0 else time.monotonic() - self._last_start,
         )
+        self._low = -1 if wanted else waiting * 2 // 3  # 750 wait after a lease, and 500 are few again
+        return wanted
 
     def take_back(self, age: float = 0.0) -> list[Lease]:
         """Everything that waits, once the first has waited this long: what is behind it is further still from starting.
@@ -139,6 +147,9 @@ class Inbox:
         except IndexError:
             if not batch:
                 return False
+        if len(self._leases) <= self._low:
+            self._low = -1
+            self._on_low()
         filled = batch[0][0]
         self._attempts.extend([(filled, attempt) for attempt in self._admit([lease for _, lease in batch])])
         return True

@@ -23,7 +23,7 @@ class OpenLane:
         self._runner = runner
         self._pipeline = shared.pipeline
         self._settler = shared.settler
-        self._inbox = Inbox(runner.concurrency, on_idle=self._idle, admit=self._admit)
+        self._inbox = Inbox(runner.concurrency, on_idle=self._idle, admit=self._admit, on_low=self._low)
         self.leaser = Leaser(lane, self._inbox, shared, on_answer)
 
     def ticks(self) -> tuple[float | None, ...]:
@@ -85,6 +85,9 @@ class OpenLane:
         if outcome.kind != "lost":  # a lost lease is not ours to settle
             self._settler.settle(self._pipeline.conclude(attempt, outcome))
         self._inbox.finished(outcome.seconds)
+
+    def _low(self) -> None:
+        self.leaser.room.set()
 
     def _idle(self) -> None:
         self._settler.hurry()

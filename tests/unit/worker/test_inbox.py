@@ -186,6 +186,23 @@ def test_a_fresh_inbox_demands_what_can_start_at_once(inbox_for):
     assert inbox_for(4).demand(unsettled=0) == 4
 
 
+def test_who_asked_for_room_in_vain_hears_once_that_few_are_left():
+    heard = threading.Event()
+    inbox = Inbox(1, on_idle=lambda: None, admit=list, on_low=heard.set)
+    inbox.at_once = 10
+    inbox.finished(0.001)
+    inbox.fill([object() for _ in range(45)])
+    assert inbox.demand(unsettled=45) == 0
+
+    inbox.take_up_to(10)
+    assert not heard.is_set()
+    inbox.take_up_to(10)
+    assert heard.is_set()
+    heard.clear()
+    inbox.take_up_to(25)
+    assert not heard.is_set()
+
+
 def test_a_running_attempt_takes_a_slot(inbox_for, attempts):
     inbox = inbox_for(4)
     inbox.fill(leases(attempts[:1]))
