@@ -2,90 +2,34 @@
 
 import pytest
 
-from tenure.backends.opening import open_backend
-from tenure.testing import FakeClock
 from tenure.testing.conformance import (
     BackendConformance,
     ChronicleConformance,
     LedgerConformance,
     StoreConformance,
 )
+from tenure.testing.conformance.capabilities import EVERY
+from tests.conformance.opened import Opened
 
 
-class TestPostgresql(BackendConformance):
-    capabilities = frozenset(
-        {
-            "Inspectable",
-            "Statistical",
-            "Listable",
-            "Aged",
-            "DeadLetters",
-            "Burying",
-            "Maintained",
-            "Steerable",
-            "Reschedulable",
-            "Scannable",
-            "Parking",
-            "Exclusive",
-            "Shared",
-        }
-    )
-    expected_skips = 0
-
-    @pytest.fixture
-    def clock(self):
-        return FakeClock()
-
+class OnPostgresql(Opened):
     @pytest.fixture
     def url(self, postgres_place):
         url, empty = postgres_place
         empty()
         return url
 
-    @pytest.fixture
-    def backend(self, url, clock):
-        backend = open_backend(url, clock)
-        yield backend
-        backend.close()
+
+class TestPostgresql(OnPostgresql, BackendConformance):
+    capabilities = EVERY
+    expected_skips = 0
 
 
-class TestPostgresqlStore(StoreConformance, ChronicleConformance):
+class TestPostgresqlStore(OnPostgresql, StoreConformance, ChronicleConformance):
     capabilities = frozenset({"Shared"})
     expected_skips = 0
 
-    @pytest.fixture
-    def clock(self):
-        return FakeClock()
 
-    @pytest.fixture
-    def url(self, postgres_place):
-        url, empty = postgres_place
-        empty()
-        return url
-
-    @pytest.fixture
-    def store(self, url, clock):
-        store = open_backend(url, clock)
-        yield store
-        store.close()
-
-
-class TestPostgresqlLedger(LedgerConformance):
+class TestPostgresqlLedger(OnPostgresql, LedgerConformance):
     capabilities = frozenset({"Booking", "Shared"})
     expected_skips = 0
-
-    @pytest.fixture
-    def clock(self):
-        return FakeClock()
-
-    @pytest.fixture
-    def url(self, postgres_place):
-        url, empty = postgres_place
-        empty()
-        return url
-
-    @pytest.fixture
-    def backend(self, url, clock):
-        backend = open_backend(url, clock)
-        yield backend
-        backend.close()

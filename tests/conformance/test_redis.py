@@ -2,84 +2,32 @@
 
 import pytest
 
-from tenure.backends.opening import open_backend
-from tenure.testing import FakeClock
 from tenure.testing.conformance import (
     BackendConformance,
     ChronicleConformance,
     LedgerConformance,
     StoreConformance,
 )
+from tenure.testing.conformance.capabilities import EVERY
+from tests.conformance.opened import Opened
 
 
-class TestRedis(BackendConformance):
-    capabilities = frozenset(
-        {
-            "Inspectable",
-            "Statistical",
-            "Listable",
-            "Aged",
-            "DeadLetters",
-            "Burying",
-            "Maintained",
-            "Steerable",
-            "Reschedulable",
-            "Scannable",
-            "Parking",
-            "Exclusive",
-            "Shared",
-        }
-    )
-    expected_skips = 0
-
-    @pytest.fixture
-    def clock(self):
-        return FakeClock()
-
+class OnRedis(Opened):
     @pytest.fixture
     def url(self, redis_url):
         return redis_url
 
-    @pytest.fixture
-    def backend(self, url, clock):
-        backend = open_backend(url, clock)
-        yield backend
-        backend.close()
+
+class TestRedis(OnRedis, BackendConformance):
+    capabilities = EVERY
+    expected_skips = 0
 
 
-class TestRedisStore(StoreConformance, ChronicleConformance):
+class TestRedisStore(OnRedis, StoreConformance, ChronicleConformance):
     capabilities = frozenset({"Shared"})
     expected_skips = 0
 
-    @pytest.fixture
-    def clock(self):
-        return FakeClock()
 
-    @pytest.fixture
-    def url(self, redis_url):
-        return redis_url
-
-    @pytest.fixture
-    def store(self, url, clock):
-        store = open_backend(url, clock)
-        yield store
-        store.close()
-
-
-class TestRedisLedger(LedgerConformance):
+class TestRedisLedger(OnRedis, LedgerConformance):
     capabilities = frozenset({"Shared"})
     expected_skips = 3  # those that put jobs in the same step: a queue may live on another node of a cluster
-
-    @pytest.fixture
-    def clock(self):
-        return FakeClock()
-
-    @pytest.fixture
-    def url(self, redis_url):
-        return redis_url
-
-    @pytest.fixture
-    def backend(self, url, clock):
-        backend = open_backend(url, clock)
-        yield backend
-        backend.close()

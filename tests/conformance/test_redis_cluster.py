@@ -8,9 +8,9 @@ from secrets import token_hex
 import pytest
 import redis
 
-from tenure.backends.opening import open_backend
-from tenure.testing import FakeClock
 from tenure.testing.conformance import BackendConformance, LedgerConformance
+from tenure.testing.conformance.capabilities import EVERY
+from tests.conformance.opened import Opened
 from tests.servers import Missing, free_port, started
 from tests.servers.fixtures import absent
 
@@ -48,53 +48,17 @@ def agrees(client):
     return (info["cluster_state"], info["cluster_slots_ok"], info["cluster_size"]) == ("ok", str(BOUNDS[-1]), "3")
 
 
-class TestRedisCluster(BackendConformance):
-    capabilities = frozenset(
-        {
-            "Inspectable",
-            "DeadLetters",
-            "Burying",
-            "Maintained",
-            "Steerable",
-            "Reschedulable",
-            "Scannable",
-            "Shared",
-            "Statistical",
-            "Listable",
-            "Aged",
-        }
-    )
+class OnCluster(Opened):
+    @pytest.fixture
+    def url(self, server):
+        return f"{server.url}?cluster=yes&prefix={token_hex(6)}"
+
+
+class TestRedisCluster(OnCluster, BackendConformance):
+    capabilities = EVERY - {"Parking", "Exclusive"}
     expected_skips = 28  # those with guards, and with jobs that are unique
 
-    @pytest.fixture
-    def clock(self):
-        return FakeClock()
 
-    @pytest.fixture
-    def url(self, server):
-        return f"{server.url}?cluster=yes&prefix={token_hex(6)}"
-
-    @pytest.fixture
-    def backend(self, url, clock):
-        backend = open_backend(url, clock)
-        yield backend
-        backend.close()
-
-
-class TestRedisClusterLedger(LedgerConformance):
+class TestRedisClusterLedger(OnCluster, LedgerConformance):
     capabilities = frozenset({"Shared"})
     expected_skips = 3  # those that put jobs in the same step
-
-    @pytest.fixture
-    def clock(self):
-        return FakeClock()
-
-    @pytest.fixture
-    def url(self, server):
-        return f"{server.url}?cluster=yes&prefix={token_hex(6)}"
-
-    @pytest.fixture
-    def backend(self, url, clock):
-        backend = open_backend(url, clock)
-        yield backend
-        backend.close()

@@ -12,6 +12,7 @@ PROTOCOLS = (
     *("Parking", "Exclusive", "Burying", "Statistical", "Listable", "Reschedulable", "Aged"),
 )
 SHARED = "Shared"  # other processes can open it by its URL, and what they put and lease outlives them
+EVERY = frozenset({*PROTOCOLS, SHARED})
 UNIQUE_IDS = "UniqueIds"  # an id that is known is stored once
 LINGERING = "LingeringLeases"  # a lease outlives the process that held it, until it expires
 PLACES = "Places"  # priorities are served in their order, and what comes back takes its old place
