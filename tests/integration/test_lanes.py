@@ -41,7 +41,8 @@ def worker(app):
         lanes = [(Lane(name=queue, queues=(queue,)), runner) for queue, runner in zip(queues, runners, strict=True)]
         channel = app.channel()
         bounds = Terms(queues=queues, **terms)
-        return Worker(channel.backend, lanes, bounds, app._pipeline(channel), app.listeners, "here")
+        pipeline = app._pipeline(channel, app._warden(channel.backend))
+        return Worker(channel.backend, lanes, bounds, pipeline, app.listeners, "here")
 
     return make
 
