@@ -200,9 +200,11 @@ class Desk:
 @pytest.fixture(params=["sqlite", "postgresql", "redis"])
 def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """A desk on each backend that commands are tried on."""
-    places = {"postgresql": "postgres_url", "redis": "redis_url"}
+    places = {"postgresql": "postgres_url", "redis": "redis_url", "beanstalk": "beanstalk_url"}
     is_server = request.param in places
     url = request.getfixturevalue(places[request.param]) if is_server else f"sqlite:///{tmp_path}/jobs.db"
+    if request.param == "beanstalk":  # the whole server, which other tests use too
+        url += f"?prefix=test-{token_hex(6)}."
     for name in [name for name in os.environ if name.startswith("TENURE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("TENURE_URL", url)

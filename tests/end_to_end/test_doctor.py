@@ -31,6 +31,9 @@ def test_a_system_that_is_well_has_no_problems(desk, worker, on):
     said = verdicts(found)
     ok = {"backend", "clock", "stopping", "keys", "payloads", "workers", "dead letters"}
     assert {said[check] for check in ok} == {"ok"}
+    assert [each["text"] for each in found["checks"] if each["check"] == "keys"] == [
+        "all messages that wait were sealed with 'usual'"
+    ]
     assert said["indexes"] == said["schema"] == ("not applicable" if on == "redis" else "ok")
     assert said["wake-ups"] == ("not applicable" if on == "sqlite" else "ok")
     assert said["eviction"] == ("ok" if on == "redis" else "not applicable")

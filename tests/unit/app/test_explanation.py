@@ -174,6 +174,8 @@ def test_every_attempt_is_told_the_one_that_ended_the_job_last():
     job = {"finished_at": NOW, "failures": (failure,), "run": ended, "attempts": 1}
     attempts = explain(facts("done", job)).attempts
     assert [(each.number, each.failure, each.run) for each in attempts] == [(1, failure, failed), (2, None, ended)]
+    retried = explain(facts("delayed", {"due_at": LATER, "failures": (failure,), "attempts": 1})).attempts
+    assert [(each.number, each.failure) for each in retried] == [(1, failure)]
     dead = explain(facts("dead", {**job, "run": None})).attempts
     assert [(each.number, each.failure) for each in dead] == [(1, failure)]
 
