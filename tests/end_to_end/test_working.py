@@ -140,3 +140,9 @@ def test_logs_may_be_json_with_a_line_for_each_outcome(tenure):
     assert lines[-1]["message"].startswith("Stopped after ")
     (log,) = tenure.folder.glob("jobs-2*.log")
     assert {json.loads(line)["job"] for line in log.read_text().splitlines()} == set(ids)
+
+
+def test_the_format_of_logs_may_be_a_setting(tenure):
+    id = tenure.enqueue("fail")
+    done = tenure("work", "--burst", TENURE_LOG_FORMAT="json")
+    assert [json.loads(line)["job"] for line in done.stderr.splitlines() if id in line] == [id]
