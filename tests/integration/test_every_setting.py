@@ -51,6 +51,7 @@ ELSEWHERE = {
     "on_dead": "integration/test_on_dead.py::test_a_death_is_told_with_its_cause",
     "stop_grace": "end_to_end/test_supervisor_stopping.py::test_the_stop_grace_may_be_a_setting",
     "metrics": "unit/test_collecting.py::test_a_collector_may_be_named_by_the_setting",
+    "tracing": "integration/test_tracing.py::test_a_run_is_in_the_trace_of_its_enqueue",
     "log_format": "end_to_end/test_working.py::test_the_format_of_logs_may_be_a_setting",
     "execution_log": "unit/worker/test_outcomes.py::test_an_execution_is_kept_with_what_it_was_given_and_gave",
     "max_output": "unit/worker/test_outcomes.py::test_long_output_is_cut_in_the_log_and_in_the_history",

@@ -1,6 +1,7 @@
 """Producer: puts jobs on their queues, and takes them off again before they run."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -33,6 +34,14 @@ class Producer:
         self._listeners = listeners
 
     def enqueue(self, job: Job, backend: str | None = None, connection: Any = None, *, wake: bool = False) -> str:
+        if self._sealer.tracing is None:
+            return self._enqueue(job, backend, connection, wake=wake)
+        with self._sealer.tracing.sending(job) as span:
+            id = self._enqueue(job, backend, connection, wake=wake)
+            span.set_attribute("messaging.message.id", id)
+            return id
+
+    def _enqueue(self, job: Job, backend: str | None, connection: Any, *, wake: bool) -> str:
         channel = self._channels.get(backend)
         message = self._sealer.message(job, channel)
         put = channel.backend.put if connection is None else self._joined(backend, connection, wake)
@@ -45,6 +54,13 @@ class Producer:
         return message.id
 
     def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[str]:
+        with self._sending() as span:
+            ids = self._enqueue_many(jobs, backend)
+            if span is not None:
+                span.set_attribute("messaging.batch.message_count", len(ids))
+            return ids
+
+    def _enqueue_many(self, jobs: Iterable[Job], backend: str | None) -> list[str]:
         channel = self._channels.get(backend)
         ids: list[str] = []
         put, sealed = channel.backend.put, self._sealed(jobs, channel)
@@ -68,6 +84,10 @@ class Producer:
         return ids
 
     def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[str | Exception]:
+        with self._sending():
+            return self._enqueue_each(jobs, backend)
+
+    def _enqueue_each(self, jobs: Iterable[Job], backend: str | None) -> list[str | Exception]:
         channel = self._channels.get(backend)
         sealed = [
             seal(self._sealer, job, channel) if job.unique is None else self._enqueued(job, backend) for job in jobs
@@ -115,6 +135,10 @@ class Producer:
             kinds.setdefault((message.queue, message.handler), []).append(message.id)
         for (queue, handler), ids in kinds.items():
             self._listeners.emit(Enqueued(queue, handler, tuple(ids)))
+
+    def _sending(self) -> AbstractContextManager[Any]:
+        """A span around many, where enqueues are traced."""
+        return nullcontext() if self._sealer.tracing is None else self._sealer.tracing.sending(None)
 
     def _sealed(self, jobs: Iterable[Job], channel: Channel) -> Iterator[list[Message]]:
         for chunk in _chunks(jobs, CHUNK):

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec import structs
+
+from tenure.app.tracing import Tracing
 from tenure.backends.contract import Backend, InProcess, Message
 from tenure.clock import Clock
 from tenure.definition.handler import Handler
@@ -31,6 +34,7 @@ class Sealer:
     registry: Registry
     queues: Queues
     clock: Clock
+    tracing: Tracing | None = None
 
     def message(self, job: Job, channel: Channel) -> Message:
         identifier, now = job.id or new_id(), self.clock.now()
@@ -55,7 +59,9 @@ class Sealer:
         _refuse_to_leave(handler, channel.backend)
         callbacks = self._callbacks(job, channel, now, depth + 1) if job.has_followers else None
         packed = handler.shape.pack(job.payload)
-        return channel.wire.envelope(job, packed, identifier, now, handler.version, callbacks)
+        envelope = channel.wire.envelope(job, packed, identifier, now, handler.version, callbacks)
+        trace = self.tracing and self.tracing.current()
+        return structs.replace(envelope, trace=trace) if trace else envelope
 
     def _callbacks(self, job: Job, channel: Channel, now: int, depth: int) -> Callbacks:
         if depth > _DEEPEST:

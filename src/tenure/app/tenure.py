@@ -28,6 +28,7 @@ from tenure.app.scheduling import schedules_of
 from tenure.app.sealer import Channel, Sealer
 from tenure.app.shelves import Shelves
 from tenure.app.stores import Stores, place_beside, rules_of, warden_of
+from tenure.app.tracing import find_tracing
 from tenure.app.workshop import Workshop
 from tenure.backends.contract import (
     Backend,
@@ -108,7 +109,11 @@ class Tenure:
         self.registry = Registry(self.settings.allow, builtins, self._breaker)
         self.queues = Queues()
         self._channels = Channels(self.settings, self.clock, self._run_now, self.metrics)
-        self._sealer = Sealer(self.registry, self.queues, self.clock)
+        tracing = find_tracing(self.settings.tracing)
+        if tracing:
+            self.registry.use(tracing.around)
+            self.registry.use(tracing.around_async)
+        self._sealer = Sealer(self.registry, self.queues, self.clock, tracing)
         self._producer = Producer(self._channels, self._sealer, self.listeners)
         self.schedules = schedules_of(self)
         self.retry = retry or _backoff(self.settings.backoff)

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from tenure.definition.link import Link, LocalLink
 from tenure.definition.passage import Breakers, Passage, always_closed
+from tenure.definition.trace import Trace
 from tenure.errors import Cancelled
 
 
@@ -26,6 +27,7 @@ class Context(Struct, frozen=True, kw_only=True):
     max_retries: int = 0
     meta: dict[str, Any] = {}
     deadline: float | None = None
+    trace: Trace | None = None
     link: Link = field(default_factory=LocalLink)
     breakers: Breakers = always_closed
 

@@ -230,6 +230,7 @@ def to_context(attempt: Attempt, value: Any, link: Link) -> Context:
         max_retries=envelope.max_retries,
         meta={} if envelope.meta is UNSET else envelope.meta,
         deadline=time.monotonic() + attempt.timeout if attempt.timeout else None,
+        trace=None if envelope.trace is UNSET else envelope.trace,
         link=link,
         breakers=attempt.handler.breakers,
     )

@@ -115,6 +115,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     metrics: str | None = "memory"
     """Where [counters](events-and-metrics.md#counters) go: `memory`, `none`, or `module:attribute` of a collector of
     yours; an empty variable is `none`."""
+    tracing: bool = False
+    """Whether enqueues and runs are spans of OpenTelemetry, see [trace jobs](../how-to/monitor.md#trace-jobs)."""
     log_format: str = "pretty"
     """How the command line logs: `pretty`, a line for people, or `json`, an object a line; see
     [logs](../how-to/logs.md)."""

@@ -10,6 +10,7 @@ from tenure.clock import to_datetime, to_microseconds
 from tenure.definition.fidelity import find_fault
 from tenure.definition.job import DEFAULT_MAX_CRASHES, MAX_TEXT, Job
 from tenure.definition.retry import Backoff
+from tenure.definition.trace import Trace
 from tenure.errors import BadSignature, InvalidJob, InvalidPayload, Malformed, WrongAudience
 from tenure.wire.limits import (
     MAX_BYTES,
@@ -56,6 +57,7 @@ class Envelope(Struct, frozen=True, rename="camel"):
     at_most: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
     rate: Text | UnsetType = UNSET
     breaker: Text | UnsetType = UNSET
+    trace: Trace | UnsetType = UNSET
 
     @property
     def payload_version(self) -> int:

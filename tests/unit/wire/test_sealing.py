@@ -77,6 +77,7 @@ def test_an_opened_message_holds_what_was_sealed(wire):
         "at_most": 3,
         "rate": "10/s",
         "breaker": "stripe",
+        "trace": UNSET,
     }
 
 
@@ -99,6 +100,7 @@ def test_what_was_not_set_is_not_there(wire, sealed):
         "at_most",
         "rate",
         "breaker",
+        "trace",
     ]
     assert unset == absent
 

@@ -1,0 +1,121 @@
+"""Tracing: spans of OpenTelemetry for enqueues and runs, linked through the signed trace of the message.
+
+Only the API is used, and imported only where the setting asks for it; without an SDK nothing is recorded or sent.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from tenure.definition.context import Context
+from tenure.definition.failure import Failure, from_exception
+from tenure.definition.job import Job
+from tenure.definition.trace import LONGEST_STATE, Trace
+from tenure.errors import Cancel, CircuitOpen, Postpone
+
+logger = logging.getLogger(__name__)
+
+_STEERS = (Postpone, Cancel, CircuitOpen)  # the attempt has not gone wrong: it says what should happen instead
+_SYSTEM = {"messaging.system": "tenure"}
+
+
+def find_tracing(wanted: bool) -> "Tracing | None":
+    """What makes spans, if it is wanted; jobs matter more, so a package that is missing costs a warning."""
+    if not wanted:
+        return None
+    try:
+        return Tracing()
+    except ImportError:
+        logger.warning("the setting tracing has no effect without opentelemetry-api: pip install 'tenure[otel]'")
+        return None
+
+
+class Tracing:
+    """With the provider that the process has set; it may be set later."""
+
+    def __init__(self) -> None:
+        from opentelemetry import trace
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        self._api = trace
+        self._tracer = trace.get_tracer("tenure")
+        self._words = TraceContextTextMapPropagator()
+
+    def sending(self, job: Job | None) -> AbstractContextManager[Any]:
+        """A span around the enqueue of a job, or of many; what is sealed within carries it."""
+        attributes = {**_SYSTEM, "messaging.operation.type": "send"}
+        if job is not None:
+            attributes |= {"messaging.destination.name": job.queue, "tenure.handler": job.handler}
+        span: AbstractContextManager[Any] = self._tracer.start_as_current_span(
+            f"send {job.queue}" if job else "send", kind=self._api.SpanKind.PRODUCER, attributes=attributes
+        )
+        return span
+
+    def current(self) -> Trace | None:
+        """Where we are, if anybody traces."""
+        carrier: dict[str, str] = {}
+        self._words.inject(carrier)
+        if "traceparent" not in carrier:
+            return None
+        state = carrier.get("tracestate", "")
+        return Trace(carrier["traceparent"], state if len(state) <= LONGEST_STATE else "")
+
+    def around(self, ctx: Context, proceed: Callable[[], Any]) -> Any:
+        """A middleware for plain handlers."""
+        with self._running(ctx):
+            return proceed()
+
+    async def around_async(self, ctx: Context, proceed: Callable[[], Any]) -> Any:
+        with self._running(ctx):
+            return await proceed()
+
+    @contextmanager
+    def _running(self, ctx: Context) -> Iterator[None]:
+        """A span of the trace in which the job was enqueued, however long ago; each attempt is one."""
+        parent, links = None, []
+        if ctx.trace is not None:
+            carrier = {"traceparent": ctx.trace.traceparent, "tracestate": ctx.trace.tracestate}
+            parent = self._words.extract(carrier)
+            origin = self._api.get_current_span(parent).get_span_context()
+            links = [self._api.Link(origin)] if origin.is_valid else []
+        with self._tracer.start_as_current_span(
+            f"process {ctx.queue}",
+            context=parent,
+            kind=self._api.SpanKind.CONSUMER,
+            links=links,
+            attributes=_attributes(ctx),
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                yield
+            except BaseException as error:
+                span.set_attribute("tenure.raised", type(error).__qualname__)
+                if not isinstance(error, _STEERS):
+                    failure = from_exception(error, 0, ctx.attempt)
+                    span.add_event("exception", _exception(failure))
+                    span.set_status(self._api.StatusCode.ERROR, f"{failure.type}: {failure.message}")
+                raise
+
+
+def _exception(failure: Failure) -> dict[str, str]:
+    """In the words of OpenTelemetry, but masked."""
+    trace = failure.trace or ""
+    return {
+        "exception.type": failure.type,
+        "exception.message": failure.message,
+        "exception.stacktrace": trace,
+    }
+
+
+def _attributes(ctx: Context) -> dict[str, str | int]:
+    return {
+        **_SYSTEM,
+        "messaging.operation.type": "process",
+        "messaging.destination.name": ctx.queue,
+        "messaging.message.id": ctx.id,
+        "tenure.handler": ctx.handler,
+        "tenure.attempt": ctx.attempt,
+        "tenure.fence": ctx.fence,
+    }
