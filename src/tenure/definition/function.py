@@ -1,6 +1,7 @@
 """JobFunction: a decorated function that can also be enqueued, with its arguments typed."""
 
 from collections.abc import Callable
+from copy import copy
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
@@ -37,7 +38,9 @@ class Using(Generic[P]):
 
     def build(self, *args: P.args, **kwargs: P.kwargs) -> Job:
         """The job that `enqueue` would send, not yet sent."""
-        return structs.replace(self._template, payload=self._bind(args, kwargs))
+        job = copy(self._template)  # it was checked when it was made: a new one would be again (1 instead of 3 µs)
+        structs.force_setattr(job, "payload", self._bind(args, kwargs))
+        return job
 
     def using(self, *, connection: Any = None, wake: bool = False, **options: Unpack[JobOptions]) -> "Using[P]":
         """The same function with other options: `send.using(delay="10m").enqueue(...)`.
