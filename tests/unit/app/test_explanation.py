@@ -139,6 +139,14 @@ def test_who_holds_a_guard_is_told_with_its_worker_and_since_when(guarded, code,
     assert (answer.job, answer.worker, answer.since) == ("other", "host:1", EARLIER)
 
 
+def test_of_many_holders_the_one_that_holds_for_the_longest_is_told_if_it_lives():
+    holds = (Hold("new", 1, LATER, NOW), HELD, Hold("gone", 1, EARLIER, 1))
+    guarded = Guarded(AtMost(keys.places_key("greet", None), 2), Slots(2, holds))
+    answer = explain(facts(guards=(guarded,))).answer
+    text = "one of the places of handler 'greet' is not free: all 2 are held, for the longest by job other"
+    assert (answer.text, answer.job, answer.since) == (text, "other", EARLIER)
+
+
 @pytest.mark.parametrize(
     ("guarded", "code", "until"), [(RATE, "rate_limited", NOW + 500_000), (OPEN, "circuit_open", LATER)]
 )

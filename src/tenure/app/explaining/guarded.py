@@ -34,13 +34,16 @@ def _refused(facts: Facts, refusal: Refusal, state: State | None) -> Reason:
         return Reason(code="done_before", text=text, job=refusal.first, advice=f"to have it run all the same: {frees}")
     if refusal.reason == "rate_limited":
         return Reason(code="rate_limited", text=f"{what} allows no more", until=refusal.until, advice=f"or {frees}")
-    holder = min(_holders(state), key=lambda hold: hold.since, default=None)
+    holders = [hold for hold in _holders(state) if hold.until > facts.now]
+    holder = min(holders, key=lambda hold: hold.since, default=None)
     if refusal.reason == "circuit_open" and holder is None:
         text, advice = f"{what} is open after failures in a row", f"one job tries then; {frees} closes it now"
         return Reason(code="circuit_open", text=text, until=refusal.until, advice=advice)
     worker = facts.worker_of(holder.id) if holder else None
     who = f"job {holder.id}{f' on worker {worker}' if worker else ''}" if holder else "another job"
     held = "is probed by" if refusal.reason == "circuit_open" else "is held by"
+    if len(holders) > 1:
+        held = f"is not free: all {len(holders)} are held, for the longest by"
     return Reason(
         code={"busy": "locked", "claimed": "claimed", "circuit_open": "circuit_open"}[refusal.reason],
         text=f"{what} {held} {who}",
