@@ -382,7 +382,7 @@ class TestBreakers:
 
         id = charge.enqueue()
         monkeypatch.setattr(app._stores, "of", lambda _: SimpleNamespace(change=lambda _: broken()))
-        monkeypatch.setattr(app, "_warden", lambda _: Warden(app.backend, is_backend=True, parking=app.backend))
+        monkeypatch.setattr(app, "_warden", lambda *_: Warden(app.backend, is_backend=True, parking=app.backend))
         run()
         assert (app.backend.find(id).state, app.backend.find(id).attempts) == ("delayed", 0)
 
