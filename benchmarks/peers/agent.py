@@ -1,8 +1,9 @@
 """Agent: runs inside a peer's environment, and sends jobs or names the worker's commands; standard library only.
 
-`python -m benchmarks.peers.agent ADAPTER '{"do": "send", "job": "noop_sync", "jobs": 1000, "seconds": 2}'` prints one
-JSON value as its last line. An adapter is a module of these functions, plain ones or coroutines:
+`python -m benchmarks.peers.agent ADAPTER '{"do": "send", "job": "noop_sync", "jobs": 1000, "seconds": 2, …}'` prints
+one JSON value as its last line. An adapter is a module of these functions, plain ones or coroutines:
 
+    open(), close()                    connect and disconnect; may be missing
     setup()                            make what the peer needs on an empty server; may be missing
     send(job, i, pad)                  enqueue one
     send_many(job, indexes, pad)       enqueue many; missing where the peer has no such call
@@ -10,7 +11,6 @@ JSON value as its last line. An adapter is a module of these functions, plain on
     send_later(job, i, seconds)        enqueue one that is due later; may be missing
     send_ranked(job, i, urgent)        enqueue one that may overtake others; may be missing
     worker(processes, job)             the commands that together run so many processes
-    close()                            may be missing
 """
 
 import asyncio
@@ -133,14 +133,14 @@ def _can(adapter: ModuleType, way: str) -> bool:
 
 
 async def obey(adapter: ModuleType, order: Order) -> object:
-    if order["do"] == "worker":
-        return adapter.worker(order["processes"], order["job"])
-    if order["do"] == "send" and not _can(adapter, order["way"]):
-        return None
     try:
         await _settled(getattr(adapter, "open", _nothing)())
-        if order["do"] == "setup":
-            return await _settled(getattr(adapter, "setup", _nothing)())
+        if order["setup"]:
+            await _settled(getattr(adapter, "setup", _nothing)())
+        if order["do"] == "worker":
+            return adapter.worker(order["processes"], order["job"])
+        if not _can(adapter, order["way"]):
+            return None
         cpu, begun = time.process_time(), time.perf_counter()
         sent = await WAYS[order["way"]](adapter, order)
         return {"sent": sent, "seconds": time.perf_counter() - begun, "cpu": time.process_time() - cpu}

@@ -1,5 +1,6 @@
 """Plots: a report as bars in SVG, light and dark, written by hand: one panel a server, ours in colour."""
 
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -9,7 +10,8 @@ from benchmarks.peers.results import Report
 from benchmarks.peers.tables import NAMES, number
 
 WIDTH, LABEL, VALUE = 760, 190, 90
-BAR, GAP, HEAD, TITLE = 16, 8, 34, 58
+BAR, GAP, HEAD, TITLE, FOOT = 16, 8, 34, 58, 36
+OUTLIER = 6  # times the median: where less is better, longer bars are drawn broken
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 
 
@@ -32,9 +34,12 @@ PALETTES = {
 
 @dataclass(frozen=True)
 class Bar:
+    """`keeps` says whether a job survives its worker."""
+
     label: str
     value: float
     is_ours: bool
+    keeps: bool = True
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class Plot:
         for subject in report.on(server):
             values = [report.number(subject.name, row, self.number) for row in self.rows]
             if known := [value for value in values if value is not None]:
-                found.append(Bar(subject.title, self.best(known), subject.is_ours))
+                found.append(Bar(subject.title, self.best(known), subject.is_ours, subject.keeps_jobs))
         return sorted(found, key=lambda bar: bar.value, reverse=self.best is max)
 
 
@@ -65,7 +70,7 @@ PLOTS = (
     Plot("bulk", "Jobs per second, enqueued in bulk", LONG, ("bulk",), "jobs/s"),
     Plot("cpu", "Microseconds of a worker's CPU for a job", f"no-op jobs; {SHORT}", DRAINS, "worker CPU µs", min),
     Plot("latency", "Milliseconds from enqueue to start, median", f"idle worker; {SHORT}", ("latency",), "p50 ms", min),
-    Plot("kills", "Jobs lost while a worker is killed again and again", SHORT, ("kills",), "lost", min),
+    Plot("kills", "Jobs lost or stuck after a worker was killed three times", SHORT, ("kills",), "lost or stuck", min),
 )
 
 
@@ -76,13 +81,19 @@ def write_plots(report: Report, out: Path) -> None:
         }
         if any(panels.values()):
             for theme, palette in PALETTES.items():
-                (out / f"{plot.name}-{theme}.svg").write_text(draw(plot, panels, palette))
+                (out / f"{plot.name}-{theme}.svg").write_text(draw(plot, panels, palette, _foot(report)))
 
 
-def draw(plot: Plot, panels: dict[str, list[Bar]], palette: Palette) -> str:
+def _foot(report: Report) -> str:
+    machine, rounds = report.machine, max((cell.rounds for cell in report.cells), default=1)
+    where = f"{machine.get('cores', '?')} cores, Python {machine.get('python', '?')}, {machine.get('date', '')}"
+    return f"Outlined: loses the job of a killed worker. {where}; median of {rounds}."
+
+
+def draw(plot: Plot, panels: dict[str, list[Bar]], palette: Palette, foot: str) -> str:
     """The whole picture; each panel has a scale of its own, for servers differ by more than peers do."""
     shown = {server: bars for server, bars in panels.items() if bars}
-    height = TITLE + sum(HEAD + len(bars) * (BAR + GAP) for bars in shown.values()) + GAP
+    height = TITLE + sum(HEAD + len(bars) * (BAR + GAP) for bars in shown.values()) + FOOT
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
         f'font-family="{FONT}" role="img" aria-label="{escape(plot.title)}">',
@@ -91,23 +102,33 @@ def draw(plot: Plot, panels: dict[str, list[Bar]], palette: Palette) -> str:
     ]
     top = TITLE
     for server, bars in shown.items():
-        parts += _panel(NAMES[server], bars, top, palette)
+        parts += _panel(NAMES[server], bars, top, palette, plot.best is min)
         top += HEAD + len(bars) * (BAR + GAP)
+    parts.append(_text(0, height - 8, foot, palette.quiet, size=12))
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _panel(title: str, bars: Sequence[Bar], top: int, palette: Palette) -> Iterator[str]:
+def _panel(title: str, bars: Sequence[Bar], top: int, palette: Palette, is_less_better: bool) -> Iterator[str]:
     yield _text(0, top + 20, title, palette.text, weight=600)
     yield f'<line x1="{LABEL}" x2="{WIDTH}" y1="{top + 15}" y2="{top + 15}" stroke="{palette.line}"/>'
     longest = max(bar.value for bar in bars) or 1.0
+    usual = statistics.median(bar.value for bar in bars)
+    scale = min(longest, OUTLIER * usual or longest) if is_less_better else longest
     for place, bar in enumerate(bars):
         y = top + HEAD + place * (BAR + GAP)
-        length = max(1.5, bar.value / longest * (WIDTH - LABEL - VALUE)) if bar.value else 0
         ink, weight = (palette.text, 600) if bar.is_ours else (palette.quiet, 400)
-        fill = palette.ours if bar.is_ours else palette.other
+        length = min(1.0, bar.value / scale) * (WIDTH - LABEL - VALUE)
         yield _text(LABEL - 10, y + 12, bar.label, ink, weight=weight, anchor="end")
-        yield f'<rect x="{LABEL}" y="{y}" width="{length:.1f}" height="{BAR}" rx="2" fill="{fill}"/>'
+        yield from _rectangles(bar, y, length, bar.value > scale, palette)
         yield _text(LABEL + length + 8, y + 12, number(bar.value), ink, weight=weight)
+
+
+def _rectangles(bar: Bar, y: int, length: float, is_broken: bool, palette: Palette) -> Iterator[str]:
+    colour = palette.ours if bar.is_ours else palette.other
+    look = f'fill="{colour}"' if bar.keeps else f'fill="none" stroke="{colour}" stroke-width="1.5"'
+    parts = [(0.0, length - 24), (length - 18, 18.0)] if is_broken else [(0.0, length)]
+    for start, width in parts:
+        yield f'<rect x="{LABEL + start:.1f}" y="{y}" width="{max(width, 1.5):.1f}" height="{BAR}" rx="2" {look}/>'
 
 
 def _text(x: float, y: float, words: str, fill: str, size: int = 13, weight: int = 400, anchor: str = "start") -> str:

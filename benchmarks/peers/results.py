@@ -22,6 +22,11 @@ class Subject:
     settings: str
     is_ours: bool
 
+    @property
+    def keeps_jobs(self) -> bool:
+        """Whether a job survives the worker that runs it."""
+        return not self.promise.startswith("at most once")
+
 
 @dataclass(frozen=True)
 class Cell:

@@ -21,11 +21,11 @@ class Budget:
     """At most so many jobs, and so many seconds for sending and for running each."""
 
     jobs: int = 40_000
-    seconds: float = 2.0
+    seconds: float = 1.5
 
     @property
     def patience(self) -> float:
-        return 3 * self.seconds
+        return 4 * self.seconds
 
 
 @dataclass(frozen=True)
@@ -151,12 +151,9 @@ def priorities(stand: Stand, budget: Budget) -> Numbers | None:
 def retries(stand: Stand, budget: Budget) -> Numbers:
     """Every fifth job fails once and is retried as soon as the peer can; the rate counts jobs that finished."""
     job = stand.job("flaky")
-    jobs = stand.fill(job, budget.jobs, budget.seconds).jobs
+    jobs = stand.fill(job, min(budget.jobs, 10_000), budget.seconds).jobs
     with stand.worker(job) as workers:
-        workers.wait(lambda: stand.probe.ran(jobs) > 0, BOOT)
-        workers.wait(lambda: stand.probe.ran(jobs) == jobs, budget.patience)
-        ran = stand.probe.ran(jobs)
-        workers.wait(lambda: stand.probe.ended(jobs) >= ran, BOOT / 2)
+        workers.wait(lambda: stand.probe.ended(jobs) == jobs, BOOT)
     ends = sorted(moment for moment in stand.probe.finished[:jobs] if moment)
     failed = sum(1 for i in range(0, jobs, 5) if stand.probe.runs[i])
     again = sum(1 for i in range(0, jobs, 5) if stand.probe.finished[i])

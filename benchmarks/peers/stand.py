@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import tempfile
 import time
@@ -18,7 +17,6 @@ from benchmarks.peers.environments import HERE, ROOT, cache, interpreter
 from benchmarks.peers.probe import Probe
 from benchmarks.peers.servers import Servers
 
-GRACE = 5.0
 BOOT = 60.0
 
 
@@ -55,7 +53,7 @@ class Stand:
             "BENCH_PROBE": str(folder / "probe"),
             "BENCH_NODE": str(cache() / "node"),
         }
-        self._agent(do="setup")
+        self._is_set_up = False
 
     def job(self, work: str, style: str | None = None) -> str:
         """The name of a body: this work, in the peer's faster style unless told which."""
@@ -83,12 +81,13 @@ class Stand:
             workers.start()
             yield workers
         finally:
-            workers.stop()
+            workers.kill()  # at once: what they would put in order, the next measurement empties
 
     def server_cpu(self) -> float:
         return processes.cpu_seconds(self._servers.pids(self.peer.server))
 
     def _agent(self, **order: Any) -> Any:
+        order["setup"], self._is_set_up = not self._is_set_up, True
         prefix = ["-m", "benchmarks.peers.agent"]
         if self.peer.is_node:
             prefix = [str(HERE / "node/agent.mjs")]
@@ -136,18 +135,6 @@ class Workers:
         processes.kill(self.pids)
         for process in self._processes:
             process.wait()
-
-    def stop(self) -> None:
-        for process in self._processes:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-        give_up = time.monotonic() + GRACE
-        for process in self._processes:
-            try:
-                process.wait(max(0.0, give_up - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                continue
-        self.kill()
 
     def wait(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Whether the condition came true in time; a worker that ends by itself is a failure."""

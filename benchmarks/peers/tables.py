@@ -12,6 +12,7 @@ NAMES = {
     "mariadb": "MariaDB",
     "beanstalk": "beanstalkd",
 }
+HIDDEN = {"PSS MB"}  # in the JSON for those who ask
 Line = Sequence[str]
 
 
@@ -35,12 +36,11 @@ def _groups(report: Report) -> dict[str, list[str]]:
 
 
 def _group(report: Report, server: str, group: str, rows: list[str]) -> str:
-    columns = [(row, number) for row in rows for number in _numbers(report, row)]
-    if not columns:
-        return ""
+    columns = [(row, number) for row in rows for number in _numbers(report, row) if number not in HIDDEN]
     head = ["peer", *(f"{row}<br>{number}" for row, number in columns)]
     lines = [[_title(each), *(_cell(report, each, *column) for column in columns)] for each in report.on(server)]
-    return f"### {group}\n\n{_markdown(head, lines)}\n"
+    told = [line for line in lines if any(cell != "–" for cell in line[1:])]
+    return f"### {group}\n\n{_markdown(head, told)}\n" if told else ""
 
 
 def _numbers(report: Report, row: str) -> list[str]:

@@ -20,6 +20,11 @@ retry = {"autoretry_for": (Exception,), "max_retries": 3, "default_retry_delay":
 tasks = {name: app.task(name=name, **retry)(body) for name, body in SYNC.items()}
 
 
+def open() -> None:
+    with app.producer_or_acquire() as producer:
+        producer.connection.ensure_connection()
+
+
 def send(job: str, i: int, pad: str) -> None:
     tasks[job].delay(i, pad)
 

@@ -14,6 +14,9 @@ class Bench:
     async def process(self, job):
         await ASYNC[job.args["job"]](job.args["i"], job.args["pad"])
 
+    def backoff(self, job):  # noqa: ARG002
+        return 0
+
 
 def _made(job, i, pad):
     return Bench.new({"job": job, "i": i, "pad": pad})

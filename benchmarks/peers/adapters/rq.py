@@ -27,5 +27,5 @@ def send_ranked(job: str, i: int, urgent: bool) -> None:
 
 def worker(processes: int, job: str) -> list[list[str]]:
     kind = ["-w", "rq.worker.SimpleWorker"] if PEER == "rq-simple" else []
-    quiet = ["--quiet", "--disable-job-desc-logging", "--path", str(Path.cwd())]
+    quiet = ["--quiet", "--maintenance-interval", "5", "--disable-job-desc-logging", "--path", str(Path.cwd())]
     return [[command("rq"), "worker", "-u", URL, *quiet, *kind, "urgent", "bench"]] * processes

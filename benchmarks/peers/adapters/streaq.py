@@ -1,15 +1,38 @@
 """streaQ: Redis streams and server-side functions; results off."""
 
+import asyncio
 from datetime import timedelta
 
-from streaq import Worker
+from streaq import StreaqRetry, Worker
 
 from benchmarks.peers.bodies import BODIES
 from benchmarks.peers.place import JOB, URL, command
 
 worker_app = Worker(redis_url=URL, queue_name="bench", concurrency=64, priorities=["low", "high"])
+
+
+def _retrying(body):
+    """It retries only what asks for it."""
+    if asyncio.iscoroutinefunction(body):
+
+        async def run(i: int, pad: str = "") -> None:
+            try:
+                await body(i, pad)
+            except Exception as error:
+                raise StreaqRetry(delay=0) from error
+    else:
+
+        def run(i: int, pad: str = "") -> None:
+            try:
+                body(i, pad)
+            except Exception as error:
+                raise StreaqRetry(delay=0) from error
+
+    return run
+
+
 tasks = {
-    name: worker_app.task(ttl=0, silent=True, name=name)(body)
+    name: worker_app.task(ttl=0, silent=True, name=name)(_retrying(body))
     for name, body in BODIES.items()
     if name.endswith("_async") == JOB.endswith("_async")
 }

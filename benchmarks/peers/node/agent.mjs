@@ -99,13 +99,13 @@ const ways = {
 };
 
 const obey = async () => {
-  if (order.do === "worker") {
-    const serve = JSON.stringify({ do: "serve", job: order.job });
-    return Array(order.processes).fill([process.execPath, agent, adapter, serve]);
-  }
   await peer.open();
   try {
-    if (order.do === "setup") return (await peer.setup()) ?? null;
+    if (order.setup) await peer.setup();
+    if (order.do === "worker") {
+      const serve = JSON.stringify({ do: "serve", job: order.job });
+      return Array(order.processes).fill([process.execPath, agent, adapter, serve]);
+    }
     const begun = now();
     const cpu = process.cpuUsage();
     const total = await ways[order.way]();
