@@ -5,12 +5,15 @@ so every statement is a single step: batches go in as one JSON text and come bac
 """
 
 NEXT_KEY = "SELECT max(:now, coalesce(max(key) + 1, 0)) FROM tenure_job"
-PUT_NEW = """
+_INTO_JOB = """
 INSERT OR IGNORE INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body, only_one)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
 """
-PUT_JOB = f"""{PUT_NEW}
-WHERE NOT EXISTS (SELECT 1 FROM tenure_history WHERE id = ?2) AND NOT EXISTS (SELECT 1 FROM tenure_dead WHERE id = ?2)
+# Without numbers: Python 3.12.0 to 3.12.3 warns of each numbered value of each row, at three times the cost of a put.
+PUT_NEW = f"{_INTO_JOB} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+PUT_JOB = f"""{_INTO_JOB}
+SELECT * FROM (SELECT ?, ? AS id, ?, ?, ?, ?, ?, ?, ?, ?) AS new
+WHERE NOT EXISTS (SELECT 1 FROM tenure_history AS ended WHERE ended.id = new.id)
+  AND NOT EXISTS (SELECT 1 FROM tenure_dead AS dead WHERE dead.id = new.id)
 """
 PUT_READY = """
 INSERT INTO tenure_ready SELECT queue, rank, key, 0, 0, 0, 0 FROM tenure_job WHERE key >= :first AND due <= :now
