@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 JOBS = 1000
 KILLS = 3
+SLOTS = 2 * JOBS  # those, and what comes in later
+LIMIT = 60.0
 PATIENCE = 25.0  # without any progress: more than the lease that peers are given, and the pause between their checks
 GRACE = 1.0  # a job may be run again that ended this shortly before a kill: its acknowledgement was under way
 
@@ -30,15 +32,17 @@ def kills(stand: Stand, budget: "Budget") -> dict[str, float]:
             workers.kill()
             killed.append(time.monotonic_ns())
             workers.start()
-        _settle(stand, jobs)
+        _settle(stand, job, jobs)
     return judge(stand.probe, jobs, killed)
 
 
-def _settle(stand: Stand, jobs: int) -> None:
-    """Until all have finished, or nothing has moved for long."""
-    ended, moved = 0, time.monotonic()
-    while ended < jobs and time.monotonic() < moved + PATIENCE:
-        time.sleep(0.2)
+def _settle(stand: Stand, job: str, jobs: int) -> None:
+    """Until all have finished, or nothing has moved for long; a job now and then comes in, for some look only then."""
+    begun = moved = time.monotonic()
+    ended, more = stand.probe.ended(jobs), 0
+    while ended < jobs and time.monotonic() < min(moved + PATIENCE, begun + LIMIT):
+        stand.send(job, 1, 0, "spaced", first=jobs + more, gap=0.5)
+        more += 1
         if (now := stand.probe.ended(jobs)) > ended:
             ended, moved = now, time.monotonic()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.peers import processes
-from benchmarks.peers.kills import kills
+from benchmarks.peers.kills import SLOTS, kills
 from benchmarks.peers.stand import BOOT, Failed, Stand, Workers
 
 Numbers = dict[str, float]
@@ -194,7 +194,7 @@ def _rows() -> list[Row]:
         Row("delayed", "Order", delayed, slots=1000),
         Row("priorities", "Order", priorities),
         Row("retries", "Order", retries),
-        Row("kills", "Kills", kills, key=True, once=True),
+        Row("kills", "Kills", kills, key=True, once=True, slots=SLOTS),
     ]
 
 

@@ -7,7 +7,7 @@ from dramatiq.middleware import AsyncIO
 from benchmarks.peers.bodies import BODIES
 from benchmarks.peers.place import JOB, LEASE, THREADS, URL, command
 
-broker = RedisBroker(url=URL, heartbeat_timeout=LEASE * 1000)
+broker = RedisBroker(url=URL, heartbeat_timeout=LEASE * 1000, maintenance_chance=50_000)
 if JOB.endswith("_async"):
     broker.add_middleware(AsyncIO())
 dramatiq.set_broker(broker)

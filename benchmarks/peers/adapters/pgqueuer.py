@@ -30,7 +30,7 @@ async def serve():
     pgq = PgQueuer(AsyncpgDriver(await asyncpg.connect(URL)))
     for name, body in ASYNC.items():
         pgq.entrypoint(name)(_taking_job(body))
-    await pgq.run(batch_size=100, heartbeat_timeout=timedelta(seconds=LEASE))
+    await pgq.run(timedelta(seconds=5), batch_size=100, heartbeat_timeout=timedelta(seconds=LEASE))
 
 
 async def open():

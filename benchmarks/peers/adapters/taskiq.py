@@ -7,7 +7,8 @@ from benchmarks.peers.bodies import BODIES
 from benchmarks.peers.place import AWAITS, LEASE, PEER, URL, command
 
 if PEER == "taskiq-stream":
-    broker = RedisStreamBroker(URL, queue_name="bench", consumer_id="0", idle_timeout=LEASE * 1000)
+    lease = {"idle_timeout": LEASE * 1000, "unacknowledged_lock_timeout": LEASE}
+    broker = RedisStreamBroker(URL, queue_name="bench", consumer_id="0", **lease)
 else:
     broker = ListQueueBroker(URL, queue_name="bench")
 broker = broker.with_middlewares(SimpleRetryMiddleware(default_retry_count=4))
