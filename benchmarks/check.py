@@ -21,8 +21,10 @@ from benchmarks.yardstick import database, plain
 from tenure import Tenure
 
 BASELINE = Path(__file__).with_name("baseline.json")
-# One run differs from the next by up to 5 % for a path and 8 % for a stage, on two cores shared by twenty processes.
-PATH, STAGE = 1.15, 1.30
+# On two cores shared by twenty processes, one run differs from the next by up to 5 % for a path, 8 % for a stage, and
+# 13 % for the inline runner, whose threads meet differently each time.
+ALLOWED = {"path": 1.15, "inline": 1.20}
+STAGE = 1.30
 JOBS = 400
 TURNS = 40
 RUNS = 5  # of a new baseline, which is their median
@@ -68,8 +70,8 @@ def slowed(found: Ratios, baseline: Ratios) -> list[str]:
 
 
 def allowance(name: str) -> float:
-    """A stage may lose a little more than a whole path, for it is smaller and its yardstick fits less well."""
-    return PATH if name.endswith((" path", " inline")) else STAGE
+    """A stage may lose more than a whole path, for it is smaller and its yardstick fits less well."""
+    return ALLOWED.get(name.split()[-1], STAGE)
 
 
 def measure(turns: int) -> Ratios:

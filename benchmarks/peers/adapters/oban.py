@@ -1,12 +1,14 @@
 """Oban for Python: fetches in batches, acknowledges in transactions."""
 
+from pathlib import Path
+
 from oban import Oban
 from oban import worker as oban_worker
 from oban.schema import install
 from psycopg_pool import AsyncConnectionPool
 
 from benchmarks.peers.bodies import ASYNC
-from benchmarks.peers.place import AWAITS, URL, command
+from benchmarks.peers.place import AWAITS, FOLDER, LEASE, URL, command
 
 
 @oban_worker(queue="default", max_attempts=4)
@@ -46,6 +48,8 @@ async def close():
 
 
 def worker(processes, job):
-    work = [command("oban"), "start", "--dsn", URL, "--queues", f"default:{AWAITS}", "--log-level", "ERROR"]
-    modules = ["--cron-modules", "benchmarks.peers.adapters.oban"]
+    settings = Path(FOLDER) / "oban.toml"
+    settings.write_text(f"[lifeline]\ninterval = 5.0\nrescue_after = {LEASE}.0\n")
+    work = [command("oban"), "start", "--config", str(settings), "--dsn", URL, "--queues", f"default:{AWAITS}"]
+    modules = ["--log-level", "ERROR", "--cron-modules", "benchmarks.peers.adapters.oban"]
     return [[*work, *modules, "--node", f"n{n}"] for n in range(processes)]

@@ -6,9 +6,9 @@ from datetime import timedelta
 from streaq import StreaqRetry, Worker
 
 from benchmarks.peers.bodies import BODIES
-from benchmarks.peers.place import JOB, URL, command
+from benchmarks.peers.place import JOB, LEASE, URL, command
 
-worker_app = Worker(redis_url=URL, queue_name="bench", concurrency=64, priorities=["low", "high"])
+worker_app = Worker(redis_url=URL, queue_name="bench", concurrency=64, idle_timeout=LEASE, priorities=["low", "high"])
 
 
 def _retrying(body):

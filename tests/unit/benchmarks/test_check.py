@@ -2,12 +2,17 @@
 
 from benchmarks.check import measure, slowed
 
-BASELINE = {"memory path": 10.0, "memory open": 2.0}
+BASELINE = {"memory path": 10.0, "memory inline": 10.0, "memory open": 2.0}
 
 
 def test_a_path_may_lose_fifteen_percent_and_no_more() -> None:
     assert slowed({"memory path": 11.4}, BASELINE) == []
     assert slowed({"memory path": 11.6}, BASELINE) == ["memory path"]
+
+
+def test_a_worker_may_lose_twenty_percent_and_no_more() -> None:
+    assert slowed({"memory inline": 11.9}, BASELINE) == []
+    assert slowed({"memory inline": 12.1}, BASELINE) == ["memory inline"]
 
 
 def test_a_stage_may_lose_thirty_percent_and_no_more() -> None:
