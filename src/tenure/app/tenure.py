@@ -70,6 +70,7 @@ from tenure.recipients import Notification
 from tenure.redaction import Redactor
 from tenure.wire.envelope import Follower
 from tenure.worker.lane import Lane, RunnerKind
+from tenure.worker.outcomes import log_outcomes
 from tenure.worker.pipeline import Defaults, Pipeline
 from tenure.worker.terms import Terms
 from tenure.worker.warden import Warden
@@ -385,6 +386,11 @@ class Tenure:
 
     def _run_now(self, lease: Lease, channel: Channel) -> Verdict:
         """For the sync backend: the path a worker takes, without the worker."""
+        verdict = self._verdict_now(lease, channel)
+        log_outcomes([verdict])
+        return verdict
+
+    def _verdict_now(self, lease: Lease, channel: Channel) -> Verdict:
         warden = self._warden(channel.backend)
         pipeline = self._pipeline(channel, warden)
         attempts, verdicts = pipeline.admit([lease])

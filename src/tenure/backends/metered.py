@@ -71,7 +71,7 @@ class _Meter:
             self._observe("queue_fetch_duration_seconds", perf_counter() - begun, backend=self._name)
             if leases:
                 self._observe("fetch_batch", len(leases))
-                self._count("queue_fetch_total", leases)
+                self._count("queue_fetch_total", [lease.queue for lease in leases])
             else:
                 self._increment("queue_fetch_empty_total", backend=self._name)
             return leases
@@ -86,7 +86,7 @@ class _Meter:
             lost = self._tried(verb, settle, verdicts)
             seconds = perf_counter() - begun
             self._observe("queue_settle_duration_seconds", seconds, backend=self._name, verb=verb)
-            self._count(name, [verdict.lease for verdict in verdicts])
+            self._count(name, [verdict.lease.queue for verdict in verdicts])
             return lost
 
         return counted
@@ -138,6 +138,6 @@ class _Meter:
         for (queue, status), count in stored.items():
             self._increment("queue_enqueue_total", count, backend=self._name, queue=queue, status=status)
 
-    def _count(self, name: str, leases: Sequence[Lease]) -> None:
-        for queue, count in Counter([lease.queue for lease in leases]).items():
+    def _count(self, name: str, queues: list[str]) -> None:
+        for queue, count in Counter(queues).items():
             self._increment(name, count, backend=self._name, queue=queue)

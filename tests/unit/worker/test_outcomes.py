@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tenure import Tenure
-from tenure.errors import Postpone
+from tenure.errors import JobFailed, Postpone
 from tenure.redaction import Redactor
 from tenure.testing import FakeClock
 from tenure.worker.dated import Dated
@@ -83,6 +83,14 @@ def test_a_rejected_signature_is_critical(made, caplog):
     app.worker(burst=True).run()
     (line,) = [record for record in caplog.records if record.name == LOGGER]
     assert (line.levelname, line.job, line.reason, line.status) == ("CRITICAL", id, "bad_signature", "rejected")
+
+
+def test_a_job_that_dies_where_it_is_enqueued_is_critical_too(made, caplog):
+    app, _ = made
+    with pytest.raises(JobFailed):
+        app.define("stumble", {}).max_retries(0).dispatch(backend="sync://")
+    (line,) = [record for record in caplog.records if record.name == LOGGER]
+    assert (line.levelname, line.reason) == ("CRITICAL", "retries_exhausted")
 
 
 def test_an_execution_is_kept_with_what_it_was_given_and_gave(made):
