@@ -16,6 +16,7 @@ jobs = Async(app)
 RUNNERS = {
     "pause_sync": ("threads", THREADS),
     "pause_async": ("event_loop", AWAITS),
+    "noop_async": ("event_loop", AWAITS),
 }
 
 
