@@ -168,7 +168,7 @@ class Backend(Protocol):
     def close(self) -> None: ...
 
 
-class JobRecord(Struct, frozen=True, kw_only=True):
+class JobRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything a backend knows about one job; times are UTC microseconds.
 
     `run` is what the last attempt of an ended job took; those that failed are in `failures`.

@@ -8,18 +8,18 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import Struct
 
 from tenure.backends.chronicle import Chronicle
 from tenure.backends.contract import Abandon, Ack, JobRecord, Nack, Park, Verdict
 from tenure.clock import MICROSECOND, Clock, to_microseconds
 from tenure.definition.failure import Failure
 from tenure.errors import BackendError
-from tenure.wire.envelope import peek
 from tenure.worker.pauses import Pauses
 
 logger = logging.getLogger(__name__)
@@ -94,48 +94,67 @@ class Chronicler:
 def record_of(verdict: Verdict, now: int) -> JobRecord | None:
     """What is to be remembered of a job after this verdict; None when nothing has happened to it."""
     if isinstance(verdict, Ack):
-        return _record(verdict, verdict.state, now, (), output=verdict.output, seconds=verdict.seconds)
+        return _record(verdict, verdict.state, now, (), verdict.lease.due, verdict.output, verdict.seconds)
     if isinstance(verdict, Park) or (verdict.charge is None and verdict.failure is None):
         return None
     failures = () if verdict.failure is None else (verdict.failure,)
     if isinstance(verdict, Abandon):
-        return _record(verdict, "dead", now, failures)
+        return _record(verdict, "dead", now, failures, verdict.lease.due)
     due = now + round(verdict.delay * MICROSECOND)
-    return _record(verdict, "delayed" if verdict.delay else "ready", None, failures, due_at=due)
+    return _record(verdict, "delayed" if verdict.delay else "ready", None, failures, due)
 
 
 def _record(
-    verdict: Ack | Nack | Abandon, state: str, finished: int | None, failures: Sequence[Failure], **more: Any
+    verdict: Ack | Nack | Abandon,
+    state: str,
+    finished: int | None,
+    failures: tuple[Failure, ...],
+    due: int,
+    *result: Any,
 ) -> JobRecord:
+    """`result` is output and seconds."""
     lease = verdict.lease
     charge = None if isinstance(verdict, Ack) else verdict.charge
     handler, name, enqueued = _labels(lease.body)
-    fields: dict[str, Any] = {
-        "due_at": lease.due,
-        "id": lease.id,
-        "queue": lease.queue,
-        "handler": handler,
-        "name": name,
-        "state": state,
-        "priority": lease.priority,
-        "attempts": lease.attempts + (charge == "attempt"),
-        "crashes": lease.crashes + (charge == "crash"),
-        "fence": lease.fence,
-        "enqueued_at": enqueued or lease.due,
-        "finished_at": finished,
-        "owner": None if finished is None else lease.owner,
-        "reason": verdict.reason,
-        "failures": tuple(failures),
-        "run": verdict.run,
-    }
-    return JobRecord(**{**fields, **more})
+    output, seconds = result or (None, None)
+    return JobRecord(
+        id=lease.id,
+        queue=lease.queue,
+        handler=handler,
+        name=name,
+        state=state,
+        priority=lease.priority,
+        attempts=lease.attempts + (charge == "attempt"),
+        crashes=lease.crashes + (charge == "crash"),
+        fence=lease.fence,
+        enqueued_at=enqueued or lease.due,
+        due_at=due,
+        finished_at=finished,
+        owner=None if finished is None else lease.owner,
+        seconds=seconds,
+        reason=verdict.reason,
+        output=output,
+        failures=failures,
+        run=verdict.run,
+    )
+
+
+class _Labels(Struct, rename="camel", gc=False):
+    """What is shown of a message; the rest is skipped, which takes a third of the time."""
+
+    job: str
+    name: str | None = None
+    created_at: datetime | None = None
+
+
+_decode = msgspec.json.Decoder(_Labels).decode
 
 
 def _labels(body: bytes) -> tuple[str, str | None, int | None]:
     """Handler, name and time of enqueue, as the message says; one that nobody could open tells nothing."""
     try:
-        envelope = peek(body)
+        labels = _decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return "unknown", None, None
-    created = envelope.created_at
-    return envelope.job[:200], envelope.name, None if created is UNSET else to_microseconds(created)
+    created = None if labels.created_at is None else to_microseconds(labels.created_at)
+    return labels.job[:200], labels.name, created

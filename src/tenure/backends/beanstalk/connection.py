@@ -7,7 +7,7 @@ the server takes back every job that was reserved here.
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from tenure.backends.beanstalk import protocol
@@ -47,14 +47,21 @@ class Connection:
             raise BackendUnavailable(f"{self._name} cannot be reached: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def exchange(self, commands: Sequence[bytes], wait: float = 0.0) -> list[Reply]:
-        """Send commands, and return as many replies; the last may take `wait` seconds longer than usual."""
+    def exchange(
+        self, commands: Sequence[bytes], wait: float = 0.0, meanwhile: Callable[[], None] | None = None
+    ) -> list[Reply]:
+        """Send commands, and return as many replies; the last may take `wait` seconds longer than usual.
+
+        `meanwhile` is done while the server works on the last of them; it must not fail.
+        """
         replies: list[Reply] = []
         try:
             for batch in _batches(commands):
                 self._socket.settimeout(self._patience)
                 self._socket.sendall(b"".join(batch))
                 self._socket.settimeout(self._patience + wait)
+                if meanwhile and len(replies) + len(batch) == len(commands):
+                    meanwhile()
                 self._read(len(batch), replies)
         except (OSError, ValueError) as error:
             self.close()
@@ -89,22 +96,28 @@ class Connection:
 
     def _read(self, count: int, replies: list[Reply]) -> None:
         until = len(replies) + count
-        while len(replies) < until:
-            reply = self._stream.next()
-            if reply is None:
-                if (missing := until - len(replies)) >= _MANY:
-                    time.sleep(missing * _COMMAND)
-                data = self._socket.recv(_CHUNK)
-                if not data:
-                    raise ConnectionError("the server closed it")
-                self._stream.feed(data)
-            elif reply.word in protocol.ERRORS:
-                raise ValueError(f"the server answered {reply.word.decode()}")
-            else:
+        while True:
+            taken = self._stream.take(until - len(replies))
+            for reply in taken:
+                if reply.word in protocol.ERRORS:
+                    raise ValueError(f"the server answered {reply.word.decode()}")
                 replies.append(reply)
+            missing = until - len(replies)
+            if not missing:
+                return
+            if missing >= _MANY:
+                time.sleep(missing * _COMMAND)
+            data = self._socket.recv(_CHUNK)
+            if not data:
+                raise ConnectionError("the server closed it")
+            self._stream.feed(data)
 
 
-def _batches(commands: Sequence[bytes]) -> Iterator[list[bytes]]:
+def _batches(commands: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    if len(commands) <= PIPELINE and sum(map(len, commands)) <= _MOST_BYTES:
+        if commands:
+            yield commands
+        return
     batch: list[bytes] = []
     size = 0
     for command in commands:

@@ -27,7 +27,10 @@ class Found(NamedTuple):
     seen: Figures
 
     def standing(self) -> Standing:
-        return standing(self.facts, self.seen.reserves, self.seen.vanished)
+        facts, seen = self.facts, self.seen
+        if seen.reserves == 1 and not facts.died:  # as nearly all are, so without the rest
+            return Standing(facts.fence + 1, facts.attempts, facts.crashes, facts.suspect)
+        return standing(facts, seen.reserves, seen.vanished)
 
 
 class Granter:
@@ -86,7 +89,7 @@ class Granter:
             met_suspect = stands.suspect
             lease = Lease(
                 id=found.facts.id,
-                queue=self._tubes.queue(found.seen.tube),
+                queue=queue or self._tubes.queue(found.seen.tube),
                 body=found.body,
                 owner=self._owner,
                 fence=stands.fence,
@@ -107,10 +110,14 @@ class Granter:
         """Read them, ask the server for its figures, and delete what they replace, if that is still there."""
         if not reserved:
             return []
-        read = [self._copier.read(reply.data) or self._foreign(reply) for reply in reserved]
-        replaced = [protocol.delete(facts.replaces) for facts, _ in read if facts.replaces]
-        asked = [protocol.stats_job(reply.number) for reply in reserved]
-        answers = site.connection.exchange([*asked, *replaced])[: len(asked)]
+        read: list[tuple[Facts, bytes]] = []
+
+        def read_all() -> None:
+            read.extend([self._copier.read(reply.data) or self._foreign(reply) for reply in reserved])
+
+        answers = site.connection.exchange([protocol.stats_job(reply.number) for reply in reserved], meanwhile=read_all)
+        if replaced := [protocol.delete(facts.replaces) for facts, _ in read if facts.replaces]:
+            site.connection.exchange(replaced)
         usual = Figures(self._tubes.tube(queue), self._copier.ttr, 1, 0, 0, 0) if queue else None
         return [
             Found(reply.number, facts, body, figures(answer.data, usual))

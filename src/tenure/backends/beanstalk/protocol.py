@@ -1,9 +1,10 @@
 """The words of beanstalkd's protocol: commands as bytes, and replies out of a stream of bytes."""
 
+import re
 from typing import NamedTuple
 
 ERRORS = frozenset({b"OUT_OF_MEMORY", b"INTERNAL_ERROR", b"BAD_FORMAT", b"UNKNOWN_COMMAND", b"EXPECTED_CRLF"})
-_WITH_DATA = frozenset({b"RESERVED", b"FOUND", b"OK"})
+_PAYLOAD = re.compile(rb"(RESERVED|FOUND|OK)(?: (\d+))? (\d+)\r\n").match
 _PLAIN_WORDS = ("DELETED", "TOUCHED", "RELEASED", "TIMED_OUT", "DEADLINE_SOON", "NOT_FOUND", "BURIED", "KICKED")
 _MOST_PRIORITY = 2**32 - 1
 
@@ -24,30 +25,36 @@ class Stream:
 
     def __init__(self) -> None:
         self._bytes = b""
-        self._at = 0
 
     def feed(self, data: bytes) -> None:
-        self._bytes = self._bytes[self._at :] + data
-        self._at = 0
+        self._bytes += data
 
-    def next(self) -> Reply | None:
-        """The next reply, or None when more must come in first."""
-        end = self._bytes.find(b"\r\n", self._at)
-        if end < 0:
-            return None
-        line, after = self._bytes[self._at : end], end + 2
-        if plain := _PLAIN.get(line):
-            self._at = after
-            return plain
-        word, *arguments = line.split(b" ")
-        if word not in _WITH_DATA:
-            self._at = after
-            return Reply(word, _number(arguments))
-        size = int(arguments[-1])
-        if len(self._bytes) < after + size + 2:
-            return None
-        self._at = after + size + 2
-        return Reply(word, _number(arguments[:-1]), self._bytes[after : after + size])
+    def take(self, most: int) -> list[Reply]:
+        """Up to so many replies, as far as they have come in whole; one call for many, because a call costs as much."""
+        replies: list[Reply] = []
+        held, at = self._bytes, 0
+        while len(replies) < most:
+            if found := _PAYLOAD(held, at):
+                word, number, size = found.groups()
+                start = found.end()
+                end = start + int(size)
+                if len(held) < end + 2:
+                    break
+                replies.append(Reply(word, int(number) if number else 0, held[start:end]))
+                at = end + 2
+                continue
+            end = held.find(b"\r\n", at)
+            if end < 0:
+                break
+            replies.append(_PLAIN.get(held[at:end]) or _other(held[at:end]))
+            at = end + 2
+        self._bytes = held[at:]
+        return replies
+
+
+def _other(line: bytes) -> Reply:
+    word, *arguments = line.split(b" ")
+    return Reply(word, _number(arguments))
 
 
 def _number(arguments: list[bytes]) -> int:

@@ -1,7 +1,7 @@
 """SqlChronicle: records of jobs that live on a broker, a row each; the record itself is JSON."""
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 import msgspec
 
@@ -9,9 +9,8 @@ from tenure.backends.chronicle import merged, moment, read, write
 from tenure.backends.contract import JobRecord
 from tenure.backends.sql.dialect import Dialect, Rows
 
-_CHUNK = 200  # rows a statement: databases bound the parameters of one
+_CHUNK = 500
 _LAST = 1 << 62
-_NAMES = ("id", "queue", "state", "moment", "record")
 KNOWN = "SELECT id, record FROM tenure_record WHERE id IN :ids FOR UPDATE"
 FIND = "SELECT record FROM tenure_record WHERE id = :id"
 DROP = "DELETE FROM tenure_record WHERE id IN :ids"
@@ -27,7 +26,7 @@ _cursor = msgspec.json.Decoder(tuple[int, str]).decode
 
 
 class SqlChronicle:
-    """Whatever is replaced is locked first; two who note the same new job at once mean the same."""
+    """Whatever is replaced is locked first; of two who note the same new job at once, the later one stays."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -36,7 +35,7 @@ class SqlChronicle:
         ordered = sorted(records, key=lambda record: record.id)  # all take rows in one order, and so wait in no circle
         for first in range(0, len(ordered), _CHUNK):
             chunk = ordered[first : first + _CHUNK]
-            self._dialect.transact(lambda rows, chunk=chunk: _note(rows, chunk))  # type: ignore[misc]
+            self._dialect.hold(partial(self._note, chunk))
 
     def find(self, id: str) -> JobRecord | None:
         return next((read(record) for (record,) in self._dialect.read(FIND, {"id": id})), None)
@@ -66,24 +65,10 @@ class SqlChronicle:
             self._dialect.transact(lambda rows: rows(DROP, {"ids": old}))
         return len(old)
 
-
-def _note(rows: Rows, records: Sequence[JobRecord]) -> None:
-    known = {id: read(record) for id, record in rows(KNOWN, {"ids": [record.id for record in records]})}
-    kept = list(merged(known, records).values())
-    if replaced := [record.id for record in kept if record.id in known]:
-        rows(DROP, {"ids": replaced})
-    if kept:
-        rows(_insert(len(kept)), _columns(kept))
-
-
-def _insert(count: int) -> str:
-    rows = (f"({', '.join(f':{name}{number}' for name in _NAMES)})" for number in range(count))
-    return f"INSERT INTO tenure_record ({', '.join(_NAMES)}) VALUES {', '.join(rows)} ON CONFLICT DO NOTHING"
-
-
-def _columns(records: Sequence[JobRecord]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for number, record in enumerate(records):
-        row = (record.id, record.queue, record.state, moment(record), write(record).decode())
-        values.update({f"{name}{number}": value for name, value in zip(_NAMES, row, strict=True)})
-    return values
+    def _note(self, records: Sequence[JobRecord], rows: Rows) -> None:
+        """A power cut may cost the last records, as the death of their worker does: the disk is not waited for."""
+        known = {id: read(record) for id, record in rows(KNOWN, {"ids": [record.id for record in records]})}
+        kept = merged(known, records).values()
+        if kept:
+            lines = [(each.id, each.queue, each.state, moment(each), write(each).decode()) for each in kept]
+            rows(self._dialect.keep_records, {"rows": write(lines).decode()})

@@ -64,6 +64,7 @@ class Dialect(Protocol):
     replay_jobs: str
     reserve_guards: str | None  # makes rows to lock for keys that have none; none where there is one writer
     keep_guards: str
+    keep_records: str
 
     def now(self) -> int:
         """UTC microseconds by the clock that deadlines go by."""

@@ -49,6 +49,7 @@ class MysqlDialect:
     replay_jobs = sql.REPLAY_JOBS
     reserve_guards: str | None = sql.RESERVE_GUARDS
     keep_guards = sql.KEEP_GUARDS
+    keep_records = sql.KEEP_RECORDS
 
     def __init__(self, server: Server, clock: Clock) -> None:
         self._sessions = Sessions(server, self._now)

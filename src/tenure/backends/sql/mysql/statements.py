@@ -104,6 +104,15 @@ ON DUPLICATE KEY UPDATE state = VALUES(state), expires = VALUES(expires), wake_a
     waiting = VALUES(waiting)
 """
 
+KEEP_RECORDS = """
+INSERT INTO tenure_record (id, queue, state, moment, record)
+SELECT e.i, e.q, e.s, e.m, e.r FROM JSON_TABLE(%(rows)s, '$[*]' COLUMNS (
+    i VARCHAR(191) PATH '$[0]', q VARCHAR(100) PATH '$[1]', s VARCHAR(20) PATH '$[2]', m BIGINT PATH '$[3]',
+    r LONGTEXT PATH '$[4]'
+)) AS e
+ON DUPLICATE KEY UPDATE queue = VALUES(queue), state = VALUES(state), moment = VALUES(moment), record = VALUES(record)
+"""
+
 INDEX_NAMES = "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_schema = database()"
 SCHEMA_EXISTS = """
 SELECT 1 FROM information_schema.tables WHERE table_schema = database() AND table_name = 'tenure_schema'

@@ -221,6 +221,12 @@ FROM json_array_elements(%(rows)s::json) AS e
 ON CONFLICT (key) DO UPDATE SET state = excluded.state, expires = excluded.expires, wake_at = excluded.wake_at,
     waiting = excluded.waiting
 """
+KEEP_RECORDS = """
+INSERT INTO tenure_record (id, queue, state, moment, record)
+SELECT e ->> 0, e ->> 1, e ->> 2, (e ->> 3)::bigint, e ->> 4 FROM json_array_elements(%(rows)s::json) AS e
+ON CONFLICT (id) DO UPDATE SET queue = excluded.queue, state = excluded.state, moment = excluded.moment,
+    record = excluded.record
+"""
 TELL = "SELECT pg_notify('tenure', queue) FROM unnest(%(tell)s::text[]) AS queue"
 
 SCHEMA_EXISTS = "SELECT 1 WHERE to_regclass('tenure_schema') IS NOT NULL"

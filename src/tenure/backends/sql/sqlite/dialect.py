@@ -70,6 +70,7 @@ class SqliteDialect:
     replay_jobs = sql.REPLAY_JOBS
     reserve_guards: str | None = None
     keep_guards = sql.KEEP_GUARDS
+    keep_records = sql.KEEP_RECORDS
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database

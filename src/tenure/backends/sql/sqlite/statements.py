@@ -123,3 +123,7 @@ KEEP_GUARDS = """
 INSERT OR REPLACE INTO tenure_guard
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(:rows)
 """
+KEEP_RECORDS = """
+INSERT OR REPLACE INTO tenure_record (id, queue, state, moment, record)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(:rows)
+"""
