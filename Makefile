@@ -81,9 +81,9 @@ bench: setup ## Run the benchmarks
 	@$(BIN)/python -m benchmarks
 
 .PHONY: bench-peers
-bench-peers: setup ## Run Tenure beside its peers; ROWS=all, ONLY=celery,rq, ROUNDS=5, QUICK=1
+bench-peers: setup ## Run Tenure beside its peers; ROWS=all, ONLY=celery,rq, ROUNDS=5, OUT=folder, QUICK=1
 	@$(BIN)/python -m benchmarks.peers $(if $(ROWS),--rows $(ROWS)) $(if $(ONLY),--only $(ONLY)) \
-		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JOBS),--jobs $(JOBS)) $(if $(QUICK),--quick)
+		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JOBS),--jobs $(JOBS)) $(if $(OUT),--out $(OUT)) $(if $(QUICK),--quick)
 
 .PHONY: bench-check
 bench-check: setup ## Fail if the hot path has become slower than the committed baseline

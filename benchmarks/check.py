@@ -61,6 +61,8 @@ def _compare(baseline: Ratios) -> int:
             "If that is meant, say why in the commit and write a new one: python -m benchmarks.check --write",
             file=sys.stderr,
         )
+    elif faster := [name for name, value in best.items() if value < baseline.get(name, 0) / STAGE]:
+        print(f"Much faster than the baseline: {', '.join(faster)}. Keep that: python -m benchmarks.check --write")
     return int(bool(slower))
 
 

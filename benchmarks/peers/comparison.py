@@ -69,7 +69,7 @@ class Comparison:
             self._reasons[key] = str(reason)
             return self.tell(f"{row.name:<14}{peer.name:<28}{reason}")
         if numbers is None:
-            self._reasons[key] = "not offered, or too slow to get there"
+            self._reasons[key] = "not offered, or not measured"
             return None
         self._found.setdefault(key, []).append(numbers)
         told = "   ".join(f"{name} {value:,.5g}" for name, value in numbers.items())

@@ -31,23 +31,23 @@ class WorkerSettings:
     log_results = False
 
 
-async def open():
+async def open() -> None:
     global pool
     pool = await create_pool(settings)
 
 
-async def send(job, i, pad):
+async def send(job: str, i: int, pad: str) -> None:
     await pool.enqueue_job(job, i, pad)
 
 
-async def send_later(job, i, seconds):
+async def send_later(job: str, i: int, seconds: float) -> None:
     await pool.enqueue_job(job, i, _defer_by=seconds)
 
 
-async def close():
+async def close() -> None:
     await pool.aclose()
 
 
-def worker(processes, job):
+def worker(processes: int, job: str) -> list[list[str]]:
     place = "benchmarks.peers.adapters.arq"
     return [[command("arq"), f"{place}.WorkerSettings", "--custom-log-dict", f"{place}.quiet"]] * processes

@@ -31,15 +31,15 @@ if not settings.configured:
 from django_q.tasks import async_task  # noqa: E402 - not before the settings
 
 
-def setup():
+def setup() -> None:
     call_command("migrate", verbosity=0)
 
 
-def send(job, i, pad):
+def send(job: str, i: int, pad: str) -> None:
     async_task(SYNC[job], i, pad)
 
 
-def worker(processes, job):
+def worker(processes: int, job: str) -> list[list[str]]:
     return [["env", f"BENCH_PROCESSES={processes}", sys.executable, "-m", "benchmarks.peers.adapters.djangoq"]]
 
 

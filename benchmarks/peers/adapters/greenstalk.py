@@ -10,36 +10,36 @@ from benchmarks.peers.bodies import SYNC
 from benchmarks.peers.place import LEASE, URL
 
 
-def open():
+def open() -> None:
     global client
     client = greenstalk.Client((urlsplit(URL).hostname, urlsplit(URL).port))
 
 
-def send(job, i, pad):
+def send(job: str, i: int, pad: str) -> None:
     client.put(_body(job, i, pad), ttr=LEASE)
 
 
-def send_later(job, i, seconds):
+def send_later(job: str, i: int, seconds: float) -> None:
     client.put(_body(job, i, ""), delay=round(seconds), ttr=LEASE)
 
 
-def send_ranked(job, i, urgent):
+def send_ranked(job: str, i: int, urgent: bool) -> None:
     client.put(_body(job, i, ""), priority=1 if urgent else 100, ttr=LEASE)
 
 
-def _body(job, i, pad):
+def _body(job: str, i: int, pad: str) -> str:
     return json.dumps({"job": job, "i": i, "pad": pad})
 
 
-def close():
+def close() -> None:
     client.close()
 
 
-def worker(processes, job):
+def worker(processes: int, job: str) -> list[list[str]]:
     return [[sys.executable, "-m", "benchmarks.peers.adapters.greenstalk"]] * processes
 
 
-def serve():
+def serve() -> None:
     open()
     while True:
         job = client.reserve()

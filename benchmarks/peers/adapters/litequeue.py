@@ -10,20 +10,20 @@ from benchmarks.peers.bodies import SYNC
 from benchmarks.peers.place import path
 
 
-def open():
+def open() -> None:
     global queue
     queue = LiteQueue(path())
 
 
-def send(job, i, pad):
+def send(job: str, i: int, pad: str) -> None:
     queue.put(json.dumps({"job": job, "i": i, "pad": pad}))
 
 
-def worker(processes, job):
+def worker(processes: int, job: str) -> list[list[str]]:
     return [[sys.executable, "-m", "benchmarks.peers.adapters.litequeue"]] * processes
 
 
-def serve():
+def serve() -> None:
     open()
     while True:
         if (message := queue.pop()) is None:

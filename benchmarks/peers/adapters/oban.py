@@ -24,30 +24,30 @@ def _made(job, i, pad):
     return Bench.new({"job": job, "i": i, "pad": pad})
 
 
-async def open():
+async def open() -> None:
     global pool, oban
     pool = AsyncConnectionPool(URL, min_size=1, max_size=4, open=False)
     await pool.open()
     oban = Oban(pool=pool)
 
 
-async def setup():
+async def setup() -> None:
     await install(pool)
 
 
-async def send(job, i, pad):
+async def send(job: str, i: int, pad: str) -> None:
     await oban.enqueue(_made(job, i, pad))
 
 
-async def send_many(job, indexes, pad):
+async def send_many(job: str, indexes: list[int], pad: str) -> None:
     await oban.enqueue_many(_made(job, i, pad) for i in indexes)
 
 
-async def close():
+async def close() -> None:
     await pool.close()
 
 
-def worker(processes, job):
+def worker(processes: int, job: str) -> list[list[str]]:
     settings = Path(FOLDER) / "oban.toml"
     settings.write_text(f"[lifeline]\ninterval = 5.0\nrescue_after = {LEASE}.0\n")
     work = [command("oban"), "start", "--config", str(settings), "--dsn", URL, "--queues", f"default:{AWAITS}"]

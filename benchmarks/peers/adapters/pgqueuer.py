@@ -25,7 +25,7 @@ def _taking_job(body):
     return run
 
 
-async def serve():
+async def serve() -> None:
     """What `pgq run` does; its command line breaks with the pinned typer."""
     pgq = PgQueuer(AsyncpgDriver(await asyncpg.connect(URL)))
     for name, body in ASYNC.items():
@@ -33,38 +33,38 @@ async def serve():
     await pgq.run(timedelta(seconds=5), batch_size=100, heartbeat_timeout=timedelta(seconds=LEASE))
 
 
-async def open():
+async def open() -> None:
     global queries, connection
     connection = await asyncpg.connect(URL)
     queries = Queries(AsyncpgDriver(connection))
 
 
-async def setup():
+async def setup() -> None:
     await queries.install()
 
 
-async def send(job, i, pad):
+async def send(job: str, i: int, pad: str) -> None:
     await queries.enqueue(job, f"{i} {pad}".encode())
 
 
-async def send_many(job, indexes, pad):
+async def send_many(job: str, indexes: list[int], pad: str) -> None:
     count = len(indexes)
     await queries.enqueue([job] * count, [f"{i} {pad}".encode() for i in indexes], [0] * count)
 
 
-async def send_later(job, i, seconds):
+async def send_later(job: str, i: int, seconds: float) -> None:
     await queries.enqueue(job, str(i).encode(), execute_after=timedelta(seconds=seconds))
 
 
-async def send_ranked(job, i, urgent):
+async def send_ranked(job: str, i: int, urgent: bool) -> None:
     await queries.enqueue(job, str(i).encode(), priority=1 if urgent else 0)
 
 
-async def close():
+async def close() -> None:
     await connection.close()
 
 
-def worker(processes, job):
+def worker(processes: int, job: str) -> list[list[str]]:
     return [[sys.executable, "-m", "benchmarks.peers.adapters.pgqueuer"]] * processes
 
 

@@ -16,35 +16,35 @@ async def free_stalled(context, timestamp):
         await app.job_manager.retry_job(job)
 
 
-async def open():
+async def open() -> None:
     await app.open_async()
 
 
-async def setup():
+async def setup() -> None:
     await app.schema_manager.apply_schema_async()
 
 
-async def send(job, i, pad):
+async def send(job: str, i: int, pad: str) -> None:
     await tasks[job].defer_async(i=i, pad=pad)
 
 
-async def send_many(job, indexes, pad):
+async def send_many(job: str, indexes: list[int], pad: str) -> None:
     await tasks[job].batch_defer_async(*({"i": i, "pad": pad} for i in indexes))
 
 
-async def send_later(job, i, seconds):
+async def send_later(job: str, i: int, seconds: float) -> None:
     await tasks[job].configure(schedule_in={"seconds": seconds}).defer_async(i=i)
 
 
-async def send_ranked(job, i, urgent):
+async def send_ranked(job: str, i: int, urgent: bool) -> None:
     await tasks[job].configure(priority=1 if urgent else 0).defer_async(i=i)
 
 
-async def close():
+async def close() -> None:
     await app.close_async()
 
 
-def worker(processes, job):
+def worker(processes: int, job: str) -> list[list[str]]:
     at_once = THREADS if job.startswith("pause") else 10
     work = [command("procrastinate"), "-a", "benchmarks.peers.adapters.procrastinate.app", "--log-level", "critical"]
     return [[*work, "worker", "-c", str(at_once), "--delete-jobs", "successful"]] * processes

@@ -1,5 +1,7 @@
 """SAQ on Redis and on PostgreSQL: finished jobs are dropped at once."""
 
+import time
+
 from saq import Queue
 
 from benchmarks.peers.bodies import BODIES
@@ -29,23 +31,21 @@ settings = {
 }
 
 
-async def open():
+async def open() -> None:
     await queue.connect()
 
 
-async def send(job, i, pad):
+async def send(job: str, i: int, pad: str) -> None:
     await queue.enqueue(job, i=i, pad=pad, ttl=-1, retries=4, heartbeat=LEASE)
 
 
-async def send_later(job, i, seconds):
-    import time
-
+async def send_later(job: str, i: int, seconds: float) -> None:
     await queue.enqueue(job, i=i, ttl=-1, scheduled=time.time() + seconds)
 
 
-async def close():
+async def close() -> None:
     await queue.disconnect()
 
 
-def worker(processes, job):
+def worker(processes: int, job: str) -> list[list[str]]:
     return [[command("saq"), "benchmarks.peers.adapters.saq.settings", "--workers", str(processes), "--quiet"]]

@@ -38,31 +38,31 @@ tasks = {
 }
 
 
-async def open():
+async def open() -> None:
     global context
     context = worker_app.__asynccontextmanager__()
     await context.__aenter__()
 
 
-async def send(job, i, pad):
+async def send(job: str, i: int, pad: str) -> None:
     await tasks[job].enqueue(i, pad)
 
 
-async def send_many(job, indexes, pad):
+async def send_many(job: str, indexes: list[int], pad: str) -> None:
     await worker_app.enqueue_many([tasks[job].enqueue(i, pad) for i in indexes])
 
 
-async def send_later(job, i, seconds):
+async def send_later(job: str, i: int, seconds: float) -> None:
     await tasks[job].enqueue(i).start(delay=timedelta(seconds=seconds))
 
 
-async def send_ranked(job, i, urgent):
+async def send_ranked(job: str, i: int, urgent: bool) -> None:
     await tasks[job].enqueue(i).start(priority="high" if urgent else "low")
 
 
-async def close():
+async def close() -> None:
     await context.__aexit__(None, None, None)
 
 
-def worker(processes, job):
+def worker(processes: int, job: str) -> list[list[str]]:
     return [[command("streaq"), "run", "benchmarks.peers.adapters.streaq:worker_app", "-w", str(processes)]]

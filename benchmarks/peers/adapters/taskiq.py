@@ -18,19 +18,19 @@ tasks = {
 }
 
 
-async def open():
+async def open() -> None:
     await broker.startup()
 
 
-async def send(job, i, pad):
+async def send(job: str, i: int, pad: str) -> None:
     await tasks[job].kiq(i, pad)
 
 
-async def close():
+async def close() -> None:
     await broker.shutdown()
 
 
-def worker(processes, job):
+def worker(processes: int, job: str) -> list[list[str]]:
     size = ["-w", str(processes), "--max-async-tasks", str(AWAITS), "--max-prefetch", str(AWAITS)]
     quiet = ["--no-parse", "--log-level", "CRITICAL"]
     return [[command("taskiq"), "worker", "benchmarks.peers.adapters.taskiq:broker", *size, *quiet]]
