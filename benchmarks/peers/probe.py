@@ -41,4 +41,4 @@ class Probe:
 
     def ended(self, jobs: int) -> int:
         """How many of the first jobs have finished."""
-        return sum(1 for moment in self.finished[:jobs] if moment)
+        return jobs - self.finished[:jobs].tolist().count(0)
