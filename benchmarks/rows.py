@@ -10,6 +10,7 @@ from benchmarks.beanstalk import beanstalk
 from benchmarks.bench import Family, bench, cpu_seconds, percentile, rss_megabytes, span_rate
 from benchmarks.door import door
 from benchmarks.guards import guarded, parked
+from benchmarks.history import history
 from benchmarks.runners import awaiting, blocking, children, recovery, runners
 from benchmarks.serving import server_cost, server_seconds
 from benchmarks.stages import stages
@@ -158,5 +159,6 @@ ROWS: dict[str, Callable[[int], Numbers]] = {
     for row in (
         *(enqueue_one, enqueue_many, drain, drain_two, latency, idle, backlog, memory, stages, start_up),
         *(runners, blocking, awaiting, children, recovery, agenda, schedules, door, guarded, parked, beanstalk),
+        history,
     )
 }

@@ -8,6 +8,7 @@ from tenure.backends.contract import STATES, JobRecord, Listable
 from tenure.backends.letters import told
 
 PAGE = 100
+LARGEST = 2000  # pages grow: most searches need one, and MariaDB reads what lies before a page again for each
 MOST = 10_000  # jobs that are looked at: a filter that finds little must not read a whole history
 
 
@@ -55,11 +56,13 @@ def found(backend: Listable, sought: Sought, limit: int) -> tuple[list[JobRecord
 
 
 def _all(backend: Listable, state: str, queue: str) -> Iterator[JobRecord]:
-    page, cursor = backend.page(state, queue, limit=PAGE)
-    yield from page
-    while cursor is not None:
-        page, cursor = backend.page(state, queue, limit=PAGE, cursor=cursor)
+    size, cursor = PAGE, None
+    while True:
+        page, cursor = backend.page(state, queue, limit=size, cursor=cursor)
         yield from page
+        if cursor is None:
+            return
+        size = min(2 * size, LARGEST)
 
 
 def _is_said(job: JobRecord, text: str) -> bool:
