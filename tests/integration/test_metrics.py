@@ -119,6 +119,13 @@ def test_a_page_tells_that_the_backend_is_down_and_still_counts(url):
         assert (counted(found), found.gauges) == (1, (("tenure_backend_up", (), 0.0),))
 
 
+def test_the_counters_of_a_worker_begin_at_nothing(url):
+    with Tenure(url) as app:
+        found = {(name, labels): value for name, labels, value in Readings(app, ["mail"]).snapshot().counters}
+        assert found["jobs_failed_permanently", (("queue", "mail"),)] == 0
+        assert found["jobs_rejected_signature", (("queue", "mail"),)] == 0
+
+
 @pytest.mark.parametrize("metrics", [None, "tenure.metrics.collector:NoCollector"])
 def test_a_page_counts_where_the_app_does_not(url, metrics):
     with Tenure(url, metrics=metrics) as app:

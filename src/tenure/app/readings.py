@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from msgspec import structs
@@ -12,7 +13,7 @@ from tenure.app.tenure import Tenure
 from tenure.backends.contract import Counted
 from tenure.backends.metered import meter
 from tenure.errors import BackendError
-from tenure.metrics.counters import WorkerCounters
+from tenure.metrics.counters import WorkerCounters, begin
 from tenure.metrics.gauges import Gauge, backend_is, gauges
 from tenure.metrics.memory import MemoryCollector
 from tenure.metrics.snapshot import Snapshot, taken
@@ -26,12 +27,14 @@ _SHARE = 50  # of the time goes by until the backend is asked again: what takes 
 class Readings:
     """Taken whenever somebody looks; queues are looked at again only after a while."""
 
-    def __init__(self, app: Tenure) -> None:
+    def __init__(self, app: Tenure, queues: Iterable[str] = ()) -> None:
+        """`queues` are told of from the start, with counters of 0."""
         self._app = app
         self._lock = threading.Lock()
         self._look_at = 0.0
         self._gauges: tuple[Gauge, ...] = ()
         self._collector = _collector(app)
+        begin(self._collector, queues)
 
     def snapshot(self, *, queues: bool = True) -> Snapshot:
         """Without `queues`, of this process alone."""

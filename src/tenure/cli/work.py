@@ -188,6 +188,6 @@ def _serve(app: Tenure, worker: Worker, lanes: Sequence[Lane], options: WorkOpti
         if not options.quiet:
             shown = stack.enter_context(progress.Progress(app, worker.tally, sys.stdout))
             shown.start(lanes, os.getpid())
-        exhibits.of_worker(stack, app, options)
+        exhibits.of_worker(stack, app, lanes, options)
         worker.run()
     return signals

@@ -1,6 +1,7 @@
 """The listener that tells a collector what workers do."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 from tenure.events import Event, Leased, LeaseLost, NotBuried, Notified, Reaped, Settled, Settlement, Status
 from tenure.metrics.collector import Collector, batches
@@ -16,6 +17,12 @@ _COUNTERS = {
     Status.EXPIRED: "jobs_expired",
 }
 _NOT_BURIED = "jobs_dlq_failed"
+
+
+BY_QUEUE = (
+    *("jobs_fetched", "jobs_failed", "jobs_rejected_signature", "jobs_timed_out", _NOT_BURIED),
+    *_COUNTERS.values(),
+)
 
 
 class WorkerCounters:
@@ -62,3 +69,10 @@ class WorkerCounters:
             self._observe_all("jobs_exec_seconds", [run.seconds for run in some], queue=queue)
             ages = [run.wait for run in some if run.wait is not None]
             self._observe_all("jobs_age_seconds", ages, queue=queue)
+
+
+def begin(collector: Collector, queues: Iterable[str]) -> None:
+    """Have the counters of these queues begin at 0: who measures growth sees none in a series that begins at 1."""
+    for queue in queues:
+        for name in BY_QUEUE:
+            collector.increment(name, 0, queue=queue)
