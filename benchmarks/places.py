@@ -12,6 +12,19 @@ VARIABLE = "BENCH_URL"  # a server's address; without one rows measure SQLite
 
 
 @contextmanager
+def server_of(url: str) -> Iterator[None]:
+    """Rows measure on the server at this address meanwhile."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = url
+    try:
+        yield
+    finally:
+        os.environ.pop(VARIABLE)
+        if before is not None:
+            os.environ[VARIABLE] = before
+
+
+@contextmanager
 def place() -> Iterator[tuple[str, Path]]:
     """The URL of an empty backend, and a folder for what else a row needs."""
     with tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder:

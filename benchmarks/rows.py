@@ -11,6 +11,7 @@ from benchmarks.bench import Family, bench, cpu_seconds, percentile, rss_megabyt
 from benchmarks.door import door
 from benchmarks.guards import guarded, parked
 from benchmarks.history import history
+from benchmarks.mariadb import mariadb
 from benchmarks.runners import awaiting, blocking, children, recovery, runners
 from benchmarks.serving import server_cost, server_seconds
 from benchmarks.stages import stages
@@ -158,7 +159,7 @@ ROWS: dict[str, Callable[[int], Numbers]] = {
     row.__name__: row
     for row in (
         *(enqueue_one, enqueue_many, drain, drain_two, latency, idle, backlog, memory, stages, start_up),
-        *(runners, blocking, awaiting, children, recovery, agenda, schedules, door, guarded, parked, beanstalk),
-        history,
+        *(runners, blocking, awaiting, children, recovery, agenda, schedules, door, guarded, parked),
+        *(beanstalk, mariadb, history),
     )
 }
