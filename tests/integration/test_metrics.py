@@ -1,5 +1,6 @@
 """Pages of metrics over the network and between processes, and signals of real backends."""
 
+import http.client
 import os
 import signal
 import socket
@@ -64,6 +65,16 @@ def test_a_reader_that_hangs_does_not_keep_others_from_reading():
         host, port = page.url.split("/")[2].split(":")
         with socket.create_connection((host, int(port))):
             assert fetched(page.url)["jobs_succeeded_total", "mail"] == 3
+
+
+def test_a_page_that_cannot_be_made_is_logged(caplog, eventually):
+    def fail():
+        raise ValueError("a fault of ours")
+
+    with MetricsPage("127.0.0.1", 0, fail) as page:
+        with pytest.raises((urllib.error.URLError, ConnectionError, http.client.RemoteDisconnected)):
+            fetched(page.url)
+        eventually(lambda: "the metrics page could not be made" in caplog.text)
 
 
 def test_workers_are_added_up_and_one_tells_of_the_queues(tmp_path):

@@ -4,10 +4,12 @@ Each answers on a socket of its own in a private folder, and leaves its last wor
 A worker that is killed takes along what it counted since somebody last asked.
 """
 
+import logging
 import os
 import secrets
 import socket
 import socketserver
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +20,8 @@ from typing import Self
 import msgspec
 
 from tenure.metrics.snapshot import Snapshot, added
+
+logger = logging.getLogger(__name__)
 
 _PATIENCE = 2.0  # for a worker that does not answer
 _LONGEST = 50  # a system may allow 104 characters for the address of a socket
@@ -112,8 +116,10 @@ class _Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     block_on_close = False
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Whoever asked has gone."""
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the server's words
+        """Whoever asked may have gone; anything else is a fault of ours."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            logger.exception("what was counted could not be told")
 
 
 def _handler(read: Read) -> type[socketserver.StreamRequestHandler]:

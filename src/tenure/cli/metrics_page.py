@@ -3,6 +3,8 @@
 It is for whoever scrapes, on the loopback address unless told otherwise: it has no password and names queues.
 """
 
+import logging
+import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,6 +13,8 @@ from typing import Self
 from tenure.cli.failures import CommandError
 from tenure.metrics.page import check_installed, written
 from tenure.metrics.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
 
 _PATIENCE = 10.0  # for a reader that says nothing
 
@@ -45,8 +49,10 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A reader that went away is no news."""
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the server's words
+        """A reader that went away is no news; anything else is a fault of ours."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            logger.exception("the metrics page could not be made")
 
 
 def _handler(read: Callable[[], Snapshot]) -> type[BaseHTTPRequestHandler]:
