@@ -2,13 +2,18 @@
 
 import threading
 import time
+from contextlib import nullcontext
+from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
+from azure.core.exceptions import ServiceRequestError
 
 from tenure import Tenure
 from tenure.backends.contract import Abandon, Ack, Candid, Counted, Inspectable, Nack
 from tenure.backends.opening import open_backend, without_secrets
 from tenure.backends.servicebus.entity import Entity
+from tenure.backends.servicebus.limits import Limits, read, told
 from tenure.clock import SystemClock
 from tenure.definition.failure import Failure
 from tenure.errors import BackendError, BackendUnavailable, InvalidPayload, PartialPut, UnknownBackend
@@ -144,6 +149,20 @@ class TestCopies:
         (letter,) = backend.dead()
         assert (letter.reason, letter.attempts, len(letter.failures)) == ("failed", 2, 1)
 
+    def test_vanished_holders_are_counted_by_us_before_the_service_loses_patience(self, backend, message, emulator):
+        backend._entities.of(QUEUE)[0].limits = Limits(deliveries=3)  # as the emulator has it, and tells nobody
+        backend.put([message(1)])
+        crashes, fences = [], []
+        for _ in range(5):
+            (held,) = lease(backend, wait=10.0)
+            crashes.append(held.crashes)
+            fences.append(held.fence)
+            emulator.lose_locks(QUEUE)
+        assert crashes == sorted(crashes)
+        assert crashes[-1] >= 3
+        assert fences == sorted(set(fences))
+        assert backend.dead() == []
+
     def test_what_the_service_buried_itself_is_listed_with_its_reason(self, backend, message, emulator):
         backend.put([message(1)])
         for _ in range(3):
@@ -151,12 +170,42 @@ class TestCopies:
             emulator.lose_locks(QUEUE)
         assert lease(backend) == []
         (letter,) = backend.dead()
-        assert (letter.id, letter.reason) == (held.id, "MaxDeliveryCountExceeded")
+        assert (letter.id, letter.reason) == (held.id, "crash_loop")
+        assert "says the service" in letter.failures[-1].message
         assert backend.replay([held.id]) == [held.id]
         assert [(each.id, each.suspect) for each in lease(backend)] == [(held.id, False)]
 
 
 class TestLimits:
+    @pytest.mark.parametrize(
+        ("limits", "text", "warning"),
+        [
+            (
+                Limits(10, 30.0, True),
+                "after 10 deliveries in vain, locks it for 30 s, duplicate detection is on",
+                False,
+            ),
+            (Limits(10, 30.0, False), "a retry may run twice when its worker dies in the middle of it", False),
+            (Limits(1, 30.0, True), "a job dies with its first worker instead of after 3 crashes", True),
+            (None, "cannot be read, which needs the right Manage", False),
+        ],
+    )
+    def test_what_the_namespace_says_of_a_queue_is_told(self, limits, text, warning):
+        fact = told("mail", limits)
+        assert (fact.about, text in fact.text, fact.warning) == ("queue mail", True, warning)
+
+    def test_limits_are_read_from_whoever_may_be_asked(self):
+        found = SimpleNamespace(
+            max_delivery_count=7, lock_duration=timedelta(minutes=1), requires_duplicate_detection=True
+        )
+        assert read(lambda: nullcontext(SimpleNamespace(get_queue=lambda _: found)), "mail") == Limits(7, 60.0, True)
+
+        def refused():
+            raise ServiceRequestError("no such host")
+
+        assert read(refused, "mail") is None
+        assert read(None, "mail") is None
+
     def test_a_message_above_the_limit_is_refused_with_the_others_of_its_batch(self, backend, message, emulator):
         with pytest.raises(InvalidPayload, match="store the data elsewhere"):
             backend.put([message(1), message(2, body=b"x" * 262_000)])

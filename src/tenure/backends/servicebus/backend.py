@@ -19,6 +19,7 @@ from tenure.backends.servicebus.entities import Entities
 from tenure.backends.servicebus.entity import Entity, TooLarge
 from tenure.backends.servicebus.graveyard import Graveyard
 from tenure.backends.servicebus.holdings import Held, Holdings
+from tenure.backends.servicebus.limits import told
 from tenure.backends.servicebus.tap import Tap
 from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError, InvalidPayload, PartialPut
@@ -35,7 +36,7 @@ class ServiceBusBackend:
         self._entities = entities
         self._clock = clock
         self._holdings = Holdings()
-        self._tap = Tap(entities, self._holdings, clock, secrets.token_hex(8))
+        self._tap = Tap(entities, self._holdings, clock, secrets.token_hex(8), self._again)
         self._graveyard = Graveyard(entities, clock, self._copy)
         self.dead, self.replay, self.discard = self._graveyard.dead, self._graveyard.replay, self._graveyard.discard
         self.trim = self._graveyard.trim
@@ -117,7 +118,13 @@ class ServiceBusBackend:
         ]
 
     def facts(self) -> list[Fact]:
+        limits = [
+            told(entity.name, self._entities.read_limits(entity))
+            for queue in self._entities.known()
+            for entity in self._entities.of(queue)
+        ]
         return [
+            *limits,
             Fact("durability", "the service keeps what it has accepted, in three copies"),
             Fact("leases", "a vanished worker's jobs come back when the queue's lock duration is over"),
             Fact("order", "by arrival; what is retried or postponed goes to the end, and there are no priorities "
@@ -161,6 +168,10 @@ class ServiceBusBackend:
             entity.send(batch)
         done = entity.complete([held.token for _, held, _, _ in kept])
         return {index for index, held, _, _ in kept if held.token in done}
+
+    def _again(self, entity: Entity, worn: list[tuple[Held, fact.Facts]]) -> None:
+        """Write what vanished holders cost into fresh copies, before the service counts too many of them."""
+        self._replace(entity, [(held, facts, 0) for held, facts in worn])
 
     def _copy(self, facts: fact.Facts, body: bytes, due: int, room: int) -> ServiceBusMessage:
         """The next copy of a message, with as many facts as fit beside it."""

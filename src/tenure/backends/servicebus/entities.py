@@ -1,20 +1,29 @@
 """Entities: which queues of the namespace carry a queue of ours, opened when they are first used."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from azure.servicebus import ServiceBusClient
 
 from tenure.backends.servicebus.entity import Entity
+from tenure.backends.servicebus.limits import Limits, read
 
 
 class Entities:
     """With `levels`, a queue is one entity per level of priority, `mail.p8` before `mail.p5`; without, it is one."""
 
     def __init__(
-        self, client: ServiceBusClient, prefix: str, levels: Sequence[int] = (), queues: Sequence[str] = ()
+        self,
+        client: ServiceBusClient,
+        prefix: str,
+        levels: Sequence[int] = (),
+        queues: Sequence[str] = (),
+        admin: Callable[[], Any] | None = None,
     ) -> None:
+        """`admin` opens a client that may be asked for the limits of queues, where there is one."""
         self.client = client
+        self._admin = admin
         self._prefix = prefix
         self._levels = sorted(levels, reverse=True)
         self._opened: dict[str, Entity] = {}
@@ -38,6 +47,12 @@ class Entities:
     def known(self) -> list[str]:
         """The queues that were named in the URL, or used; the service tells of no others to its clients."""
         return list(self._queues)
+
+    def read_limits(self, entity: Entity) -> Limits | None:
+        """Ask the namespace about a queue, and remember what it says."""
+        limits = read(self._admin, entity.name)
+        entity.limits = limits or entity.limits
+        return limits
 
     def opened(self) -> list[Entity]:
         with self._opening:

@@ -31,6 +31,7 @@ from azure.servicebus.exceptions import (
     ServiceBusError,
 )
 
+from tenure.backends.servicebus.limits import Limits
 from tenure.errors import BackendError, BackendUnavailable
 
 logger = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class Entity:
     def __init__(self, client: ServiceBusClient, name: str) -> None:
         self.name = name
         self.lock = 0.0  # the longest that was seen, in seconds
+        self.limits = Limits()
         self._client = client
         self._receiving = threading.Lock()
         self._sending = threading.Lock()

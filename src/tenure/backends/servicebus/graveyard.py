@@ -15,7 +15,7 @@ from tenure.clock import Clock
 
 _PAGE = 250
 _LOOK = 0.5
-_PATIENCE = 6  # looks that show nothing
+_PATIENCE = 20  # looks that show nothing, on a slow line too
 Copy = Callable[[Facts, bytes, int, int], ServiceBusMessage]
 
 

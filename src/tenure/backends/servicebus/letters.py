@@ -13,8 +13,10 @@ from msgspec import structs
 
 from tenure.backends.facts import Facts, Marker, Standing, fitting, standing
 from tenure.clock import to_datetime, to_microseconds
+from tenure.definition.failure import Failure
 
 PROPERTY = "tenure"
+_TOO_OFTEN = "MaxDeliveryCountExceeded"
 LONGEST_TEXT = 4096  # of a reason or a description, says the service
 _LONGEST_ID = 128
 _MARK = 160
@@ -73,7 +75,12 @@ def read_dead(marker: Marker, message: ServiceBusReceivedMessage) -> Found:
     died = message.enqueued_time_utc
     found = read(marker, message, 0)
     reason = message.dead_letter_reason or "dead-lettered by the service"
-    facts = structs.replace(found.facts, reason=reason, died=to_microseconds(died) if died else 1)
+    at = to_microseconds(died) if died else 1
+    facts = structs.replace(found.facts, reason=reason, died=at)
+    if reason == _TOO_OFTEN:
+        story = f"{message.delivery_count or 'several'} workers vanished while they held this job, says the service"
+        evidence = Failure(type="CrashLoop", message=story, at=at, attempt=facts.attempts + 1)
+        facts = structs.replace(facts, reason="crash_loop", failures=(*facts.failures, evidence))
     return found._replace(facts=facts)
 
 

@@ -1,6 +1,7 @@
 """Opening `servicebus://…`: a connection string, a key in the URL, or an identity; the SDK is imported only then."""
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, parse_qsl, unquote
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 _KNOWN = ("prefix", "levels", "queues")
 _PREFIX = re.compile(r"[A-Za-z0-9._/-]{0,100}")
 _LEVELS = re.compile(r"[0-9](,[0-9])*")
+_ASKED: dict[str, Any] = {"retry_total": 0, "connection_timeout": 5, "read_timeout": 5}
 _RETRIES: dict[str, Any] = {"retry_total": 2, "retry_backoff_factor": 0.2, "retry_backoff_max": 5}
 
 
@@ -28,25 +30,46 @@ def open_url(parts: SplitResult, clock: Clock) -> Backend:
         raise BackendUnavailable(f"servicebus:// needs the SDK: pip install 'tenure[servicebus]' ({error})") from error
     levels = [int(level) for level in chosen.get("levels", "").split(",") if level]
     queues = [queue for queue in chosen.get("queues", "").split(",") if queue]
-    return ServiceBusBackend(Entities(_client(parts), chosen.get("prefix", ""), levels, queues), clock)
+    entities = Entities(_client(parts), chosen.get("prefix", ""), levels, queues, _admin(parts))
+    return ServiceBusBackend(entities, clock)
+
+
+def _admin(parts: SplitResult) -> Callable[[], Any] | None:
+    """Opens a client for those who may manage queues; emulators have none."""
+    if "UseDevelopmentEmulator=true" in parts.path:
+        return None
+
+    def opened() -> Any:
+        from azure.servicebus.management import ServiceBusAdministrationClient as Administration
+
+        if not parts.netloc or (parts.username and parts.password):
+            return Administration.from_connection_string(_whole_string(parts), **_ASKED)
+        from azure.identity import DefaultAzureCredential  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+        return Administration(parts.hostname or "", DefaultAzureCredential(), **_ASKED)
+
+    return opened
 
 
 def _client(parts: SplitResult) -> "ServiceBusClient":
     from azure.servicebus import ServiceBusClient
 
-    if not parts.netloc:
-        return ServiceBusClient.from_connection_string(_connection_string(parts.path), **_RETRIES)
-    host = parts.hostname or ""
-    if parts.username and parts.password:
-        access = f"SharedAccessKeyName={unquote(parts.username)};SharedAccessKey={unquote(parts.password)}"
-        return ServiceBusClient.from_connection_string(f"Endpoint=sb://{host};{access}", **_RETRIES)
+    if not parts.netloc or (parts.username and parts.password):
+        return ServiceBusClient.from_connection_string(_whole_string(parts), **_RETRIES)
     try:
         from azure.identity import DefaultAzureCredential  # type: ignore[import-untyped,import-not-found,unused-ignore]
     except ModuleNotFoundError as error:
         raise BackendUnavailable(
             "a Service Bus URL without a key uses an identity: pip install azure-identity, or give a connection string"
         ) from error
-    return ServiceBusClient(host, DefaultAzureCredential(), **_RETRIES)
+    return ServiceBusClient(parts.hostname or "", DefaultAzureCredential(), **_RETRIES)
+
+
+def _whole_string(parts: SplitResult) -> str:
+    if not parts.netloc:
+        return _connection_string(parts.path)
+    access = f"SharedAccessKeyName={unquote(parts.username or '')};SharedAccessKey={unquote(parts.password or '')}"
+    return f"Endpoint=sb://{parts.hostname or ''};{access}"
 
 
 def _connection_string(text: str) -> str:

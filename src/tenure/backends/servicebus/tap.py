@@ -2,11 +2,13 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
+from msgspec import structs
+
 from tenure.backends.contract import Lease
-from tenure.backends.facts import Marker
+from tenure.backends.facts import Facts, Marker
 from tenure.backends.servicebus import letters
 from tenure.backends.servicebus.entities import Entities
 from tenure.backends.servicebus.entity import Entity
@@ -22,13 +24,19 @@ _UNASKED = 0.75
 _TOLERANCE = 1.0
 
 
+Again = Callable[[Entity, list[tuple[Held, Facts]]], object]
+
+
 class Tap:
-    def __init__(self, entities: Entities, holdings: Holdings, clock: Clock, owner: str) -> None:
+    def __init__(self, entities: Entities, holdings: Holdings, clock: Clock, owner: str, again: Again) -> None:
+        """`again` puts a fresh copy in the place of each message, with these facts."""
         self.marker = Marker()
+        self._again = again
         self._entities = entities
         self._holdings = holdings
         self._clock = clock
         self._owner = owner
+        self._asked_about: set[Entity] = set()
         self._stopping = threading.Event()
         self._resting: threading.Thread | None = None
 
@@ -51,6 +59,9 @@ class Tap:
         leases: list[Lease] = []
         for queue in queues:
             for entity in self._entities.of(queue):
+                if entity not in self._asked_about:
+                    self._asked_about.add(entity)
+                    threading.Thread(target=self._entities.read_limits, args=(entity,), daemon=True).start()
                 more, flows = True, False
                 while more and len(leases) < limit:
                     found = self._receive(entity, limit - len(leases), seconds, wait)
@@ -85,6 +96,7 @@ class Tap:
         """Leases up to the first suspect, and whether one was met; what is behind it goes back to its place."""
         granted: list[Held] = []
         behind = []
+        worn: list[tuple[Held, Facts]] = []
         met_suspect = False
         for each in found:
             stands = each.standing()
@@ -92,7 +104,8 @@ class Tap:
                 met_suspect = True
                 behind.append(each.message)
                 continue
-            met_suspect = stands.suspect
+            is_worn = entity.limits.is_worn(each.message.delivery_count or 0)
+            met_suspect = stands.suspect and not is_worn
             lease = Lease(
                 id=each.facts.id,
                 queue=queue,
@@ -106,8 +119,14 @@ class Tap:
                 due=each.facts.due,
                 token=each.token,
             )
-            granted.append(Held(lease, each.facts, entity, each.token, expires))
+            held = Held(lease, each.facts, entity, each.token, expires)
+            if is_worn:
+                worn.append((held, structs.replace(each.facts, **stands._asdict(), died=0)))
+            else:
+                granted.append(held)
         self._holdings.hold(granted)
+        if worn:
+            self._again(entity, worn)
         if behind:
             entity.release(behind)
         return [held.lease for held in granted], met_suspect
