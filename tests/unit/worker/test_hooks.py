@@ -101,6 +101,11 @@ def test_a_hook_that_raises_is_logged_with_its_queue_and_called_again(serve, rec
     assert record[0] == "refresh of queue 'films' failed; the worker goes on: mend the hook, or have it handle this"
 
 
+def about_films(record):
+    """On a busy machine other hooks may be late too."""
+    return [line for line in record if "queue 'films'" in line]
+
+
 @pytest.mark.parametrize("name", ["setup", "refresh"])
 def test_a_hook_that_hangs_is_logged_once_and_not_called_on_top_of_itself(serve, record, name):
     release = threading.Event()
@@ -109,11 +114,12 @@ def test_a_hook_that_hangs_is_logged_once_and_not_called_on_top_of_itself(serve,
     other.name = "other"
     serve(queue, other, interval=0.01, timeout=0.05)
     assert [other.calls.acquire(timeout=SOON) for _ in range(30)] == [True] * 30  # who is not delayed by it
-    release.set()
+    wait_until(lambda: about_films(record))
     assert [call for call, _ in queue.told].count(name) == 1
-    wait_until(lambda: record)
-    assert [line.partition(" and is")[0] for line in record] == [f"{name} of queue 'films' ran past its 0.05 s"]
-    assert "raise the setting hook_timeout" in record[0]
+    (line,) = about_films(record)
+    release.set()
+    assert line.startswith(f"{name} of queue 'films' ran past its 0.05 s")
+    assert "raise the setting hook_timeout" in line
 
 
 def test_a_hook_that_computes_past_its_deadline_is_interrupted_and_called_again(serve, record):
