@@ -12,7 +12,7 @@ from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError, JobFailed, JobNotFound, ResultTimeout
 from tenure.metrics.signals import Before, Signals, signals
 from tenure.metrics.summary import By, Summary, summaries
-from tenure.metrics.tally import SLOT
+from tenure.metrics.tally import SLOT, gathered
 
 _SOONEST = 0.005
 _LATEST = 0.5
@@ -58,11 +58,15 @@ def value_of(record: JobRecord) -> Any:
         return record.output
 
 
-def summarise(books: Statistical, clock: Clock, seconds: float, by: By) -> list[Summary]:
-    """What workers counted in about the last so many seconds: whole slots, the current one included."""
+def summarise(books: Statistical, clock: Clock, seconds: float, *ways: By) -> list[list[Summary]]:
+    """What workers counted in about the last so many seconds, by each of these ways.
+
+    Whole slots are counted, the current one included.
+    """
     now = clock.now()
     since = (now - round(seconds * MICROSECOND)) // SLOT * SLOT
-    return summaries(books.tallies(since, now + SLOT), (now - since) / MICROSECOND, by)
+    tallies = gathered(books.tallies(since, now + SLOT))
+    return [summaries(tallies, (now - since) / MICROSECOND, by) for by in ways]
 
 
 def read_signals(shelves: Shelves, clock: Clock) -> list[Signals]:

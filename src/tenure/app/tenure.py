@@ -220,7 +220,7 @@ class Tenure:
 
     def statistics(self, last: Duration = "24h", by: By = "queue") -> list[Summary]:
         """How many jobs were done, how fast and how well, over about this time, by queue or by handler."""
-        return summarise(self.shelves().books, self.clock, to_seconds(last, "the time of statistics"), by)
+        return summarise(self.shelves().books, self.clock, to_seconds(last, "the time of statistics"), by)[0]
 
     def shelves(self, backend: str | None = None) -> Shelves:
         """Who keeps what is known of jobs and workers: the backend, or the store beside it."""

@@ -5,10 +5,12 @@ from typing import Any
 import click
 
 from tenure.app import Tenure
+from tenure.app.history import summarise
 from tenure.backends.contract import STATES, Candid, Counted, Embedded, Fact, InProcess, Migratable, Statistical
 from tenure.backends.opening import without_secrets
 from tenure.cli import printing
 from tenure.cli.loading import any_app
+from tenure.definition.duration import to_seconds
 from tenure.errors import SettingsError
 from tenure.metrics.signals import Signals
 from tenure.metrics.summary import By, Summary
@@ -40,7 +42,9 @@ def _examine(app: Tenure, last: str, everything: bool) -> dict[str, Any]:
     if counts is not None and not everything:
         counts = {queue: {state: states[state] for state in _SHOWN} for queue, states in counts.items()}
     keeps = isinstance(backend, Statistical) or isinstance(app.shelves().store, Statistical)
-    by: tuple[By, By] = ("queue", "handler")
+    ways: tuple[By, By] = ("queue", "handler")
+    seconds = to_seconds(last, "--last")
+    told = summarise(app.shelves().books, app.clock, seconds, *ways) if keeps else (None, None)
     return {
         "backend": without_secrets(app.settings.url),
         "schema": schema,
@@ -48,7 +52,7 @@ def _examine(app: Tenure, last: str, everything: bool) -> dict[str, Any]:
         "queues": counts,
         "signals": app.signals() if counts is not None else None,
         "last": last,
-        **{f"by_{each}": app.statistics(last, each) if keeps else None for each in by},
+        **{f"by_{way}": each for way, each in zip(ways, told, strict=True)},
     }
 
 

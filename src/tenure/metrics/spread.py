@@ -4,6 +4,7 @@ A percentile is right to within a tenth, whatever the sizes are.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -45,9 +46,9 @@ class Spread(Struct, omit_defaults=True):
 
 
 def merged(spreads: Iterable[Spread]) -> Spread:
-    whole = Spread()
+    total, buckets = 0.0, defaultdict[int, int](int)
     for spread in spreads:
-        whole.total += spread.total
+        total += spread.total
         for bucket, count in spread.buckets.items():
-            whole.buckets[bucket] = whole.buckets.get(bucket, 0) + count
-    return whole
+            buckets[bucket] += count
+    return Spread(total, dict(buckets))

@@ -58,6 +58,11 @@ def summed(counts: Iterable[Counts]) -> Counts:
     )
 
 
+def gathered(tallies: Iterable[Tally]) -> list[Tally]:
+    """One tally for each queue and handler, over all slots; what is asked of it in several ways is added up once."""
+    return folded(Tally(0, tally.queue, tally.handler, "", tally.counts) for tally in tallies)
+
+
 def folded(tallies: Iterable[Tally]) -> list[Tally]:
     """One tally for each slot, queue and handler, whoever counted."""
     groups: dict[tuple[int, str, str], list[Counts]] = {}
