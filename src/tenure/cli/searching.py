@@ -8,7 +8,7 @@ from tenure.backends.contract import STATES, JobRecord, Listable
 from tenure.backends.letters import told
 
 PAGE = 100
-LARGEST = 2000  # pages grow: most searches need one, and MariaDB reads what lies before a page again for each
+LARGEST = 2000  # pages grow: most searches need one, and one that finds nothing should not ask a hundred times
 MOST = 10_000  # jobs that are looked at: a filter that finds little must not read a whole history
 
 

@@ -25,15 +25,17 @@ LIVE = {
     "parked": _waiting("parked", "tenure_parked", "rank", "j.due"),
     "leased": _waiting("leased", "tenure_lease", "expires", "j.due", "w.owner"),
 }
-_BEFORE = "{0} <= :first AND ({0} < :first OR id < :second) ORDER BY {0} DESC, id DESC LIMIT :limit"
+_BEFORE = "{0} <= :first AND ({0} < :first OR id < :second)"
 ENDED = f"""
 SELECT id, queue, -rank, handler, name, state, attempts, crashes, fence, enqueued, due, finished, owner, seconds,
        reason, output, NULL, run, finished, id FROM tenure_history
-WHERE state = :state AND queue = :queue AND {_BEFORE.format("finished")}
+WHERE state = (:state) AND queue = (:queue) AND {_BEFORE.format("finished")}
+ORDER BY state DESC, queue DESC, finished DESC, id DESC LIMIT :limit
 """
 DEAD = f"""
 SELECT id, queue, -rank, handler, name, 'dead', attempts, crashes, fence, enqueued, due, died, nullif(owner, ''), NULL,
-       reason, NULL, NULL, NULL, died, id FROM tenure_dead WHERE queue = :queue AND {_BEFORE.format("died")}
+       reason, NULL, NULL, NULL, died, id FROM tenure_dead WHERE queue = (:queue) AND {_BEFORE.format("died")}
+ORDER BY queue DESC, died DESC, id DESC LIMIT :limit
 """
 _cursor = msgspec.json.Decoder(tuple[int, int | str]).decode
 
