@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from benchmarks.peers.rows import Budget
 
 JOBS = 1000
-KILLS = 3
+SHARES = (0.1, 0.2, 0.3)  # of the jobs that have started when the worker is killed; the rest keeps it busy meanwhile
 SLOTS = 2 * JOBS  # those, and what comes in later
 LIMIT = 60.0
 PATIENCE = 25.0  # without any progress: more than the lease that peers are given, and the pause between their checks
@@ -18,7 +18,7 @@ GRACE = 1.0  # a job may be run again that ended this shortly before a kill: its
 
 
 def kills(stand: Stand, budget: "Budget") -> dict[str, float]:
-    """Jobs of 5 ms; at each quarter of them every process of the worker is killed, and it is started again.
+    """Jobs of 5 ms; three times every process of the worker is killed among them, and it is started again.
 
     Lost or stuck jobs have not finished when nothing has moved for long: gone, or held by a lease that outlasts it.
     Doubled ones finished and ran again; those that had finished well before any kill have no excuse.
@@ -26,8 +26,8 @@ def kills(stand: Stand, budget: "Budget") -> dict[str, float]:
     job, killed = stand.job("pause"), []
     jobs = stand.fill(job, min(JOBS, budget.jobs), BOOT).jobs
     with stand.worker(job) as workers:
-        for quarter in range(1, KILLS + 1):
-            if not workers.wait(lambda n=quarter * jobs // (KILLS + 1): stand.probe.ran(jobs) >= n, PATIENCE):
+        for share in SHARES:
+            if not workers.wait(lambda share=share: stand.probe.ran(jobs) >= share * jobs, PATIENCE):
                 break  # it does not come back
             workers.kill()
             killed.append(time.monotonic_ns())

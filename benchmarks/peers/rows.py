@@ -142,9 +142,8 @@ def priorities(stand: Stand, budget: Budget) -> Numbers | None:
         return None
     with stand.worker(job) as workers:
         numbers = _drained(stand, workers, sent.jobs, budget.patience)
-    plain = sent.jobs * 2 // 3
-    order = sorted(range(sent.jobs), key=lambda i: stand.probe.started[i] or float("inf"))
-    first = order[: sent.jobs - plain]
+    plain, started = sent.jobs * 2 // 3, stand.probe.started
+    first = sorted((i for i in range(sent.jobs) if started[i]), key=lambda i: started[i])[: sent.jobs - plain]
     return {"jobs/s": numbers["jobs/s"], "urgent first %": 100 * sum(1 for i in first if i >= plain) / len(first)}
 
 
