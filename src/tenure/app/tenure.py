@@ -67,7 +67,6 @@ from tenure.notifications.notice import Letter
 from tenure.notifications.notifier import Notifier
 from tenure.permissions import Argument
 from tenure.recipients import Notification
-from tenure.redaction import Redactor
 from tenure.wire.envelope import Follower
 from tenure.worker.lane import Lane, RunnerKind
 from tenure.worker.outcomes import log_outcomes
@@ -125,7 +124,7 @@ class Tenure:
         for alias, queue in self.settings.aliases.items():
             self.queues.alias(alias, queue)
         around = AppSurroundings(lambda: self.backend, self.guards)
-        self.notifications = Notifier(around, self.clock, Redactor(self.settings.sensitive), self.listeners.emit)
+        self.notifications = Notifier(around, self.clock, self.settings.sensitive, self.listeners.emit)
         for name, notification in self.settings.notifications.items():
             self.notify(name, notification)
 

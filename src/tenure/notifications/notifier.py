@@ -6,7 +6,8 @@ The worker is never held up: what does not fit into the queue is dropped, and co
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from queue import Empty, Full, Queue
 from typing import Protocol
 
@@ -52,18 +53,22 @@ class Notifier:
     """What `app.notifications` is; its thread begins with the first notice."""
 
     def __init__(
-        self, surroundings: Surroundings, clock: Clock, redactor: Redactor, tell: Callable[[Event], None]
+        self, surroundings: Surroundings, clock: Clock, sensitive: Sequence[str], tell: Callable[[Event], None]
     ) -> None:
-        """`tell` is how listeners learn what became of notices."""
+        """`sensitive` are words whose values are masked; `tell` is how listeners learn what became of notices."""
         self._surroundings = surroundings
         self._clock = clock
-        self._redactor = redactor
+        self._sensitive = sensitive
         self._tell = tell
         self._subscriptions: list[Subscription] = []
         self._waiting: Waiting = Queue(MOST)
         self._left_out: Counter[str] = Counter()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+
+    @cached_property
+    def _redactor(self) -> Redactor:
+        return Redactor(self._sensitive)  # takes a millisecond, which only those wait for who are told something
 
     @property
     def names(self) -> tuple[str, ...]:
