@@ -8,7 +8,7 @@ import pytest
 
 from tenure import Tenure
 from tenure.backends.contract import Nack
-from tenure.backends.memory_chronicle import MemoryChronicle
+from tenure.backends.memory.chronicle import MemoryChronicle
 from tenure.cli.searching import Sought, found
 from tenure.clock import SystemClock
 from tenure.errors import BackendError, BackendUnavailable, JobFailed, JobNotFound, ResultTimeout, Retry, SettingsError

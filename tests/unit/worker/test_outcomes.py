@@ -73,7 +73,7 @@ def test_exhausted_retries_are_critical(made, caplog):
 def test_a_rejected_signature_is_critical(made, caplog):
     app, _ = made
     id = app.define("greet", {"name": "Ada"}).dispatch()
-    entry = app.backend._entries[id]
+    entry = app.backend._table.entries[id]
     entry.message = type(entry.message)(
         **{
             **{name: getattr(entry.message, name) for name in entry.message.__struct_fields__},

@@ -4,6 +4,7 @@ import pytest
 
 from tenure.backends.contract import Message
 from tenure.backends.memory import MemoryBackend
+from tenure.backends.memory.steering import MemorySteering
 from tenure.definition.progress import Progress
 from tenure.testing import FakeClock
 from tenure.worker.holdings import Holdings
@@ -17,14 +18,16 @@ class Watched(MemoryBackend):
         super().__init__(FakeClock())
         self.looks = 0
         self.notes = []
+        self._steering = MemorySteering(self._table)
+        self.asked_to_stop, self.note_progress = self._asked_to_stop, self._note_progress
 
-    def asked_to_stop(self, leases):
+    def _asked_to_stop(self, leases):
         self.looks += 1
-        return super().asked_to_stop(leases)
+        return self._steering.asked_to_stop(leases)
 
-    def note_progress(self, items):
+    def _note_progress(self, items):
         self.notes.append([(lease.id, progress) for lease, progress in items])
-        super().note_progress(items)
+        self._steering.note_progress(items)
 
 
 @pytest.fixture
