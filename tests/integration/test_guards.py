@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tenure import Context, Tenure
+from tenure.app.running import Running
 from tenure.errors import (
     BackendUnavailable,
     Cancel,
@@ -382,7 +383,8 @@ class TestBreakers:
 
         id = charge.enqueue()
         monkeypatch.setattr(app._stores, "of", lambda _: SimpleNamespace(change=lambda _: broken()))
-        monkeypatch.setattr(app, "_warden", lambda *_: Warden(app.backend, is_backend=True, parking=app.backend))
+        warden = Warden(app.backend, is_backend=True, parking=app.backend)
+        monkeypatch.setattr(Running, "warden", lambda *_: warden)
         run()
         assert (app.backend.find(id).state, app.backend.find(id).attempts) == ("delayed", 0)
 

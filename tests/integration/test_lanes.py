@@ -41,7 +41,7 @@ def worker(app):
         lanes = [(Lane(name=queue, queues=(queue,)), runner) for queue, runner in zip(queues, runners, strict=True)]
         channel = app.channel()
         bounds = Terms(queues=queues, **terms)
-        pipeline = app._pipeline(channel, app._warden(channel.backend))
+        pipeline = app._running.pipeline(channel, app._running.warden(channel.backend))
         return Worker(channel.backend, lanes, bounds, pipeline, app.listeners, "here")
 
     return make

@@ -16,6 +16,7 @@ from tenure import settings as setting
 from tenure.app.channels import Channels
 from tenure.app.collecting import find_collector, own_collector
 from tenure.app.dead_letters import DeadLetterQueue
+from tenure.app.decorating import Decorator
 from tenure.app.desk import AppDesk
 from tenure.app.guarding import Guards
 from tenure.app.history import read_signals, summarise, value_of, wait_for_end
@@ -24,12 +25,12 @@ from tenure.app.lanes import find_lanes, queues_of
 from tenure.app.manager import Manager
 from tenure.app.notifying import AppSurroundings, check_jobs, subscription
 from tenure.app.producer import Producer
+from tenure.app.running import Running
 from tenure.app.scheduling import schedules_of
 from tenure.app.sealer import Channel, Sealer
 from tenure.app.shelves import Shelves
-from tenure.app.stores import Stores, place_beside, rules_of, warden_of
+from tenure.app.stores import Stores, place_beside, rules_of
 from tenure.app.tracing import find_tracing
-from tenure.app.workshop import Workshop
 from tenure.backends.contract import (
     Backend,
     Fate,
@@ -47,7 +48,7 @@ from tenure.definition.builder import JobBuilder
 from tenure.definition.context import Context
 from tenure.definition.duration import Duration, to_seconds
 from tenure.definition.function import JobFunction
-from tenure.definition.handler import HandlerOptions, from_class, from_function
+from tenure.definition.handler import HandlerOptions, from_class
 from tenure.definition.job import Job
 from tenure.definition.middleware import Middleware
 from tenure.definition.passage import Passage
@@ -56,8 +57,6 @@ from tenure.definition.registry import Registry
 from tenure.definition.retry import Backoff, RetryPolicy
 from tenure.errors import SettingsError, TenureError
 from tenure.events import Listener, Listeners
-from tenure.execution.attempt import Attempt, Performer
-from tenure.execution.deadline import deadline_here
 from tenure.guards.store import Store
 from tenure.metrics.collector import NoCollector
 from tenure.metrics.counters import WorkerCounters
@@ -67,12 +66,8 @@ from tenure.notifications.notice import Letter
 from tenure.notifications.notifier import Notifier
 from tenure.permissions import Argument
 from tenure.recipients import Notification
-from tenure.wire.envelope import Follower
 from tenure.worker.lane import Lane, RunnerKind
-from tenure.worker.outcomes import log_outcomes
-from tenure.worker.pipeline import Defaults, Pipeline
 from tenure.worker.terms import Terms
-from tenure.worker.warden import Warden
 from tenure.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -119,6 +114,10 @@ class Tenure:
         self.retry = retry or _backoff(self.settings.backoff)
         self.guards = Guards(self._store, rules_of(self.settings), self.settings.lease, self._place)
         self._stores = Stores(self.settings, self.clock)
+        self._running = Running(
+            self.settings, self.clock, self.registry, self.queues, self.listeners, self._stores, self._sealer,
+            self.guards.rules, self.retry, self.define,
+        )  # fmt: skip
         here = self.settings.environment
         self.cron = Cron(self.schedules, here, self.listeners, lambda: self.backend, self._store, self._desk)
         for alias, queue in self.settings.aliases.items():
@@ -135,11 +134,11 @@ class Tenure:
     def job(self, function: Callable[P, R], /) -> JobFunction[P, R]: ...
 
     @overload
-    def job(self, function: None = None, /, **options: Unpack[HandlerOptions]) -> "Decorator": ...
+    def job(self, function: None = None, /, **options: Unpack[HandlerOptions]) -> Decorator: ...
 
     def job(self, function: Any = None, /, **options: Unpack[HandlerOptions]) -> Any:
         """Make a function a job: `@app.job` or `@app.job(queue="emails", max_retries=3)`; `name` is its key."""
-        decorator = Decorator(self, options)
+        decorator = Decorator(self.registry, self.enqueue, {"max_retries": self.settings.max_retries, **options})
         return decorator if function is None else decorator(function)
 
     def register(self, key: str, cls: type, /, **options: Unpack[HandlerOptions]) -> None:
@@ -263,21 +262,17 @@ class Tenure:
         served = tuple(queue for lane in found for queue in lane.queues)
         check_jobs(self.notifications.jobs, self.define)
         terms = Terms(queues=served, lease_seconds=self.settings.lease, burst=burst, most=most)
-        return self._workshop().worker(found, terms, location or self.settings.app, self.cron.companions())
+        return self._running.workshop(self.channel()).worker(
+            found, terms, location or self.settings.app, self.cron.companions()
+        )
 
     def manager(self, seconds: float = 300.0) -> Manager:
         """For a loop of your own that claims jobs, runs and settles them; a claim lasts `seconds` unless renewed."""
-        return Manager(self._workshop(seconds), self.define, seconds)
+        return Manager(self._running.workshop(self.channel(), seconds), self.define, seconds)
 
     def clean(self) -> int:
         """Delete what is past its retention, in small chunks, as workers do by themselves; returns how much."""
-        return self._workshop().janitor().clean()
-
-    def _workshop(self, lease: float | None = None) -> Workshop:
-        channel = self.channel()
-        store = self._stores.of(channel.backend)
-        pipeline = self._pipeline(channel, self._warden(channel.backend, lease))
-        return Workshop(self.settings, self.clock, self.listeners, self.queues, channel.backend, pipeline, store)
+        return self._running.workshop(self.channel()).janitor().clean()
 
     def command(self, name: str, target: Callable[..., Any], *, arguments: Sequence[Argument] | None = None) -> None:
         """Let `command` jobs run this under a name: a click command, or a function that takes a list of texts."""
@@ -361,66 +356,8 @@ class Tenure:
     def _run_inline(self, job: Job) -> None:
         self.enqueue(job, "sync://")
 
-    def _warden(self, backend: Backend, lease: float | None = None) -> Warden:
-        rules, url = self.guards.rules, self.settings.url
-        return warden_of(backend, self._stores.of(backend), rules, lease or self.settings.lease, url)
-
-    def _pipeline(self, channel: Channel, warden: Warden) -> Pipeline:
-        defaults = Defaults(
-            retry=self.retry,
-            timeout=self.settings.default_timeout,
-            patience=self.settings.unknown_patience,
-            on_dead=self._on_dead(channel),
-            max_output=self.settings.max_output,
-        )
-        return Pipeline(channel.wire, self.registry, self.clock, defaults, warden=warden)
-
-    def _on_dead(self, channel: Channel) -> Follower | None:
-        if self.settings.on_dead is None:
-            return None
-        try:
-            return self._sealer.follower(self.define(self.settings.on_dead).build(), channel)
-        except TenureError as error:
-            raise SettingsError(f"the setting on_dead names a job that cannot be enqueued: {error}") from error
-
     def _run_now(self, lease: Lease, channel: Channel) -> Verdict:
-        """For the sync backend: the path a worker takes, without the worker."""
-        verdict = self._verdict_now(lease, channel)
-        log_outcomes([verdict])
-        return verdict
-
-    def _verdict_now(self, lease: Lease, channel: Channel) -> Verdict:
-        warden = self._warden(channel.backend)
-        pipeline = self._pipeline(channel, warden)
-        attempts, verdicts = pipeline.admit([lease])
-        if verdicts:
-            return verdicts[0]
-        attempt: Attempt = attempts[0]
-        with Performer(self.clock, deadline_here()) as performer:
-            verdict = pipeline.conclude(attempt, performer.perform(attempt))
-        warden.mark(warden.attach([verdict]))
-        return verdict
-
-
-class Decorator:
-    """What `app.job(...)` returns: turns a function into a JobFunction."""
-
-    def __init__(self, app: Tenure, options: HandlerOptions) -> None:
-        self._app = app
-        self._options = options
-
-    @overload
-    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> JobFunction[P, R]: ...
-
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> JobFunction[P, R]: ...
-
-    def __call__(self, function: Any, /) -> Any:
-        options: HandlerOptions = {"max_retries": self._app.settings.max_retries, **self._options}
-        key = options.pop("name", None) or function.__name__
-        handler = from_function(key, function, options)
-        self._app.registry.add(handler)
-        return JobFunction(function, handler, self._app.enqueue)
+        return self._running.run_now(lease, channel)
 
 
 def _backoff(values: dict[str, Any]) -> Backoff:

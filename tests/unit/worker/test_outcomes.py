@@ -126,9 +126,9 @@ def test_a_job_that_postpones_itself_was_executed_and_one_that_waited_was_not(ma
     assert [line["status"] for line in read()] == ["postponed"]
 
 
-def test_a_log_that_cannot_be_written_costs_no_job_and_is_told_once(made, tmp_path, caplog):
-    app, _ = made
-    app.settings = type(app.settings)(execution_log=str(tmp_path / "nowhere" / "jobs.log"), url="memory://")
+def test_a_log_that_cannot_be_written_costs_no_job_and_is_told_once(tmp_path, caplog):
+    app = Tenure("memory://", execution_log=str(tmp_path / "nowhere" / "jobs.log"))
+    app.job(name="greet")(lambda name: f"hello {name}")
     run(app, "greet", name="Ada")
     assert app.backend.counts()["default"]["done"] == 1
     assert "cannot be written" in caplog.text
