@@ -9,6 +9,7 @@ import argparse
 import gc
 import json
 import platform
+import sqlite3
 import statistics
 import sys
 import tempfile
@@ -37,9 +38,9 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="make what is measured now the baseline")
     if parser.parse_args().write:
         return _write()
-    baseline = _baselines().get(_python())
+    baseline = _baselines().get(_host())
     if baseline is None:
-        print(f"no baseline for Python {_python()}: write one with python -m benchmarks.check --write")
+        print(f"no baseline for {_host()}: write one with python -m benchmarks.check --write")
         return 0
     return _compare(baseline)
 
@@ -142,8 +143,16 @@ def _memory() -> str | None:
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
-def _python() -> str:
-    return ".".join(platform.python_version_tuple()[:2])
+def _host() -> str:
+    """Ratios move with what an interpreter, a database or a processor is good at: each kind has its own."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    names = [line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith("model name")]
+    return f"Python {python}, SQLite {sqlite3.sqlite_version}, {next(iter(names), platform.machine())}"
+
+
+def _cpuinfo() -> list[str]:
+    info = Path("/proc/cpuinfo")
+    return info.read_text().splitlines() if info.is_file() else []
 
 
 def _baselines() -> dict[str, Ratios]:
@@ -154,7 +163,7 @@ def _baselines() -> dict[str, Ratios]:
 def _write() -> int:
     runs = [measure(TURNS) for _ in range(RUNS)]
     found = {name: round(statistics.median(run[name] for run in runs), 3) for name in runs[0]}
-    BASELINE.write_text(json.dumps({**_baselines(), _python(): found}, indent=2) + "\n")
+    BASELINE.write_text(json.dumps({**_baselines(), _host(): found}, indent=2) + "\n")
     print(f"written to {BASELINE}: {found}")
     return 0
 
