@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from benchmarks.places import place
 from tenure import Tenure
-from tenure.backends.contract import Ack, Statistical
+from tenure.backends.contract import Ack
+from tenure.backends.upkeep import Statistical
 from tenure.cli.main import cli
 from tenure.clock import SystemClock
 from tenure.events import Run, Settlement, Status

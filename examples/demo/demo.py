@@ -10,7 +10,7 @@ from pathlib import Path
 
 from app import app, count, fetch_rates, greet, print_invoice
 
-from tenure.backends.contract import JobRecord
+from tenure.backends.asking import JobRecord
 from tenure.clock import MICROSECOND
 
 BULK = 5000

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tenure import Tenure
-from tenure.backends.contract import Migratable
+from tenure.backends.upkeep import Migratable
 from tenure.cli.main import cli
 from tenure.wire.signing import new_key
 

@@ -3,7 +3,8 @@
 import pytest
 
 from tenure import Tenure
-from tenure.backends.contract import Message, WorkerRecord
+from tenure.backends.contract import Message
+from tenure.backends.upkeep import WorkerRecord
 from tenure.definition.identity import new_id
 from tenure.wire.signing import new_key
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenure.backends.contract import WorkerRecord
+from tenure.backends.upkeep import WorkerRecord
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ import pytest
 from msgspec import structs
 
 from tenure import Tenure
-from tenure.backends.contract import Park, WorkerRecord
+from tenure.backends.contract import Park
+from tenure.backends.upkeep import WorkerRecord
 from tenure.guards.changes import taking
 from tenure.guards.keys import lock_key
 from tenure.guards.slots import AtMost

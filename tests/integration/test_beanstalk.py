@@ -10,10 +10,12 @@ import greenstalk
 import pytest
 
 from tenure import Tenure
+from tenure.backends.asking import Counted
 from tenure.backends.beanstalk import copying
 from tenure.backends.beanstalk.connection import Broken
-from tenure.backends.contract import Abandon, Ack, Candid, Counted, Nack, Roster
+from tenure.backends.contract import Abandon, Ack, Nack
 from tenure.backends.opening import open_backend
+from tenure.backends.upkeep import Candid, Roster
 from tenure.clock import SystemClock
 from tenure.definition.failure import Failure
 from tenure.errors import BackendError, BackendUnavailable, InvalidPayload, PartialPut, UnknownBackend

@@ -6,7 +6,7 @@ from secrets import token_hex
 import pytest
 
 from tenure import Context, Tenure
-from tenure.backends.contract import Inspectable
+from tenure.backends.asking import Inspectable
 from tenure.errors import InvalidJob, JobNotFound
 from tenure.events import LeaseLost
 from tenure.wire.signing import new_key

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from tenure import Tenure
 from tenure.app.readings import Readings
-from tenure.backends.contract import Aged
+from tenure.backends.asking import Aged
 from tenure.cli.failures import CommandError
 from tenure.cli.gathering import Gathering, Teller, asked
 from tenure.cli.metrics_page import MetricsPage

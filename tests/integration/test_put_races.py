@@ -7,7 +7,8 @@ import psycopg
 import pymysql
 import pytest
 
-from tenure.backends.contract import Abandon, Ack, Burial, Message
+from tenure.backends.asking import Burial
+from tenure.backends.contract import Abandon, Ack, Message
 from tenure.backends.opening import open_backend
 from tenure.clock import SystemClock
 from tenure.guards.store import Change

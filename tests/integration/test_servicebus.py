@@ -10,10 +10,12 @@ import pytest
 from azure.core.exceptions import ServiceRequestError
 
 from tenure import Tenure
-from tenure.backends.contract import Abandon, Ack, Candid, Counted, Inspectable, Nack
+from tenure.backends.asking import Counted, Inspectable
+from tenure.backends.contract import Abandon, Ack, Nack
 from tenure.backends.opening import open_backend, without_secrets
 from tenure.backends.servicebus.entity import Entity
 from tenure.backends.servicebus.limits import Limits, read, told
+from tenure.backends.upkeep import Candid
 from tenure.clock import SystemClock
 from tenure.definition.failure import Failure
 from tenure.errors import BackendError, BackendUnavailable, InvalidPayload, PartialPut, UnknownBackend

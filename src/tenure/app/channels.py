@@ -6,10 +6,11 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from tenure.app.sealer import Channel
-from tenure.backends.contract import Backend, Embedded, InProcess, Keyed, Lease, Verdict
+from tenure.backends.contract import Backend, InProcess, Lease, Verdict
 from tenure.backends.metered import meter
 from tenure.backends.opening import open_backend
 from tenure.backends.sync import SyncBackend
+from tenure.backends.upkeep import Embedded, Keyed
 from tenure.clock import Clock
 from tenure.errors import SettingsError, TenureError
 from tenure.metrics.collector import Collector, Guarded, NoCollector

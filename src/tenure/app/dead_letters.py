@@ -6,7 +6,8 @@ from datetime import datetime
 from itertools import chain, islice
 from typing import Any
 
-from tenure.backends.contract import Backend, Burial, Burying, DeadLetters, JobRecord, Message
+from tenure.backends.asking import Burial, Burying, DeadLetters, JobRecord
+from tenure.backends.contract import Backend, Message
 from tenure.backends.letters import PAGE, Filter, pages
 from tenure.clock import to_microseconds
 from tenure.definition.duration import to_moment

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from tenure.backends.contract import Backend, Inspectable, JobRecord, Message
+from tenure.backends.asking import Inspectable, JobRecord
+from tenure.backends.contract import Backend, Message
 from tenure.backends.ledger import Booking, Ledger, Ledgered, Note, TickRecord
 from tenure.clock import MICROSECOND
 from tenure.definition.job import Job

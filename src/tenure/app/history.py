@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from tenure.app.shelves import Shelves
-from tenure.backends.contract import Aged, Counted, JobRecord, Statistical, WorkerRecord
+from tenure.backends.asking import Aged, Counted, JobRecord
+from tenure.backends.upkeep import Statistical, WorkerRecord
 from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError, JobFailed, JobNotFound, ResultTimeout
 from tenure.metrics.signals import Before, Signals, signals

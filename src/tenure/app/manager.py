@@ -16,7 +16,9 @@ from msgspec import structs
 from tenure.app.claimed import ClaimedJob
 from tenure.app.claims import Claims
 from tenure.app.workshop import DAY, Workshop, identity
-from tenure.backends.contract import DeadLetters, Listable, Maintained, Nack, Roster, WorkerRecord
+from tenure.backends.asking import DeadLetters, Listable
+from tenure.backends.contract import Nack
+from tenure.backends.upkeep import Maintained, Roster, WorkerRecord
 from tenure.clock import MICROSECOND, to_datetime
 from tenure.definition.builder import JobBuilder
 from tenure.definition.queues import QueueClass

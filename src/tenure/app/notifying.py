@@ -4,7 +4,8 @@ from collections.abc import Callable
 from functools import partial
 
 from tenure.app.guarding import Guards
-from tenure.backends.contract import Backend, Inspectable
+from tenure.backends.asking import Inspectable
+from tenure.backends.contract import Backend
 from tenure.builtin.url.connection import Resolve, resolve
 from tenure.errors import InvalidJob, SettingsError, TenureError
 from tenure.guards.rate import parse

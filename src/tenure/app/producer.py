@@ -12,7 +12,8 @@ from tenure.app.each import Refusals, put_each, seal
 from tenure.app.overlap import overlapped
 from tenure.app.sealer import Channel, Sealer
 from tenure.app.stores import Put, put_unique, require_exclusive
-from tenure.backends.contract import Fate, InProcess, Message, Reschedulable, Steerable, Transactional, Turn
+from tenure.backends.asking import Fate, Reschedulable, Steerable, Turn
+from tenure.backends.contract import InProcess, Message, Transactional
 from tenure.backends.opening import without_secrets
 from tenure.backends.sync import SyncBackend
 from tenure.clock import to_microseconds

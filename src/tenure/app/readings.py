@@ -10,7 +10,7 @@ from msgspec import structs
 
 from tenure.app.history import read_signals
 from tenure.app.tenure import Tenure
-from tenure.backends.contract import Counted
+from tenure.backends.asking import Counted
 from tenure.backends.metered import meter
 from tenure.errors import BackendError
 from tenure.metrics.counters import WorkerCounters, begin

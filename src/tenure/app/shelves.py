@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
+from tenure.backends.asking import Inspectable, JobRecord, Listable
 from tenure.backends.chronicle import Chronicle, Chronicled
-from tenure.backends.contract import Backend, Inspectable, JobRecord, Listable, Roster, Statistical
+from tenure.backends.contract import Backend
+from tenure.backends.upkeep import Roster, Statistical
 from tenure.errors import BackendError
 
 

@@ -31,14 +31,8 @@ from tenure.app.sealer import Channel, Sealer
 from tenure.app.shelves import Shelves
 from tenure.app.stores import Stores, place_beside, rules_of
 from tenure.app.tracing import find_tracing
-from tenure.backends.contract import (
-    Backend,
-    Fate,
-    Lease,
-    Message,
-    Turn,
-    Verdict,
-)
+from tenure.backends.asking import Fate, Turn
+from tenure.backends.contract import Backend, Lease, Message, Verdict
 from tenure.backends.ledger import Ledger
 from tenure.builtin.event import Subscriber
 from tenure.builtin.handlers import Builtins

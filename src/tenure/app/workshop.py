@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import msgspec
 
 from tenure.app.shelves import Shelves
-from tenure.backends.contract import Backend, InProcess, LaneRecord, WorkerRecord
+from tenure.backends.contract import Backend, InProcess
 from tenure.backends.ledger import Ledgered
+from tenure.backends.upkeep import LaneRecord, WorkerRecord
 from tenure.clock import Clock
 from tenure.definition.queues import Queues
 from tenure.errors import BackendError, SettingsError

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 from msgspec import structs
 
-from tenure.backends.contract import JobRecord
+from tenure.backends.asking import JobRecord
 
 KEPT_FAILURES = 25
 write = msgspec.json.Encoder().encode

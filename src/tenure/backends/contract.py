@@ -1,29 +1,23 @@
-"""What a backend is: eight verbs on batches, and small separate protocols for what only some callers need.
+"""What a backend is: eight verbs on batches, and small protocols for what producers and workers need besides.
+
+What people ask of a backend is in `asking.py`, what it takes to run one in `upkeep.py`.
 
 A backend moves opaque bytes and grants leases; it never signs, decides, counts or logs outcomes.
 Every settle and renewal checks the owner and the fence of the lease, and names the leases that were lost.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from tenure.definition.failure import Failure
-from tenure.definition.progress import Progress
 from tenure.errors import Cancelled
 from tenure.events import Run
 from tenure.guards.store import Change
-from tenure.metrics.tally import Tally
-from tenure.wire.signing import Ring
 
 Terminal = Literal["done", "cancelled", "expired"]
 Charge = Literal["attempt", "crash", "suspect"]
-Fate = Literal["cancelled", "asked", "too_late", "unknown"]
-Turn = Literal["rescheduled", "running", "too_late", "unknown"]
-STATES = ("ready", "delayed", "parked", "leased", "done", "dead", "cancelled", "expired")
-HEAD = 64  # bytes: where a message names its key
 ON_REQUEST = Cancelled.reason  # the reason kept with a job that somebody cancelled
 
 
@@ -168,37 +162,6 @@ class Backend(Protocol):
     def close(self) -> None: ...
 
 
-class JobRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Everything a backend knows about one job; times are UTC microseconds.
-
-    `run` is what the last attempt of an ended job took; those that failed are in `failures`.
-    """
-
-    id: str
-    queue: str
-    handler: str
-    name: str | None
-    state: str
-    priority: int
-    attempts: int
-    crashes: int
-    fence: int
-    enqueued_at: int
-    due_at: int
-    finished_at: int | None = None
-    owner: str | None = None
-    lease_until: int | None = None
-    seconds: float | None = None
-    reason: str | None = None
-    output: str | None = None
-    failures: tuple[Failure, ...] = ()
-    body: bytes | None = None
-    progress: Progress | None = None
-    cancel_asked: bool = False
-    waits_for: str | None = None
-    run: Run | None = None
-
-
 @runtime_checkable
 class Transactional(Protocol):
     """Backends that can store messages inside a transaction of the caller's."""
@@ -208,124 +171,6 @@ class Transactional(Protocol):
 
         Workers find them when they next look; with `wake` they are told at the commit, where that can be done.
         """
-        ...
-
-
-@runtime_checkable
-class Counted(Protocol):
-    """How many jobs are where; a backend that forgets what has ended counts none of it."""
-
-    def counts(self, *, ended: bool = True) -> dict[str, dict[str, int]]:
-        """Queue → state → how many; every state is named.
-
-        Jobs that ended well may be so many that counting them takes long: without `ended` they count as none.
-        """
-        ...
-
-
-@runtime_checkable
-class Aged(Protocol):
-    """Backends that know for how long jobs have waited."""
-
-    def oldest(self, queues: Sequence[str]) -> dict[str, float]:
-        """For how many seconds the job of each queue that has waited longest could have started; at the same cost
-        however many wait. What came back is left out while there is something else; queues without any are missing."""
-        ...
-
-
-@runtime_checkable
-class Inspectable(Counted, Protocol):
-    """Counts and single jobs, for people and tests."""
-
-    def find(self, id: str) -> JobRecord | None: ...
-
-
-@runtime_checkable
-class Listable(Protocol):
-    """Backends that show their jobs a page at a time, at the cost of what is shown."""
-
-    def queues_with(self, state: str) -> list[str]:
-        """The queues that have, or may have, jobs in this state."""
-        ...
-
-    def page(
-        self, state: str, queue: str, *, limit: int, cursor: str | None = None
-    ) -> tuple[list[JobRecord], str | None]:
-        """Jobs of one state and queue, without bodies, and the cursor of the next page, None after the last.
-
-        What is ready is shown in the order it runs, what is delayed or leased by when that ends, what has ended
-        or died the newest first.
-        """
-        ...
-
-
-@runtime_checkable
-class DeadLetters(Protocol):
-    """The jobs that will not run again unless somebody says so."""
-
-    def dead(
-        self, *, queue: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
-    ) -> list[JobRecord]:
-        """The oldest first; `after` is (finished_at, id) of the last one of the page before."""
-        ...
-
-    def replay(self, ids: Sequence[str]) -> list[str]:
-        """Make dead letters ready again with fresh counters and a growing fence; returns the ids that were dead."""
-        ...
-
-    def discard(self, ids: Sequence[str]) -> list[str]:
-        """Delete dead letters for good; returns the ids that were dead."""
-        ...
-
-
-class Burial(Struct, frozen=True, kw_only=True):
-    """A message that goes straight to the dead letters, and what is to be kept with it."""
-
-    message: Message
-    reason: str
-    attempts: int = 0
-    failure: Failure | None = None
-
-
-@runtime_checkable
-class Burying(Protocol):
-    """Backends that take dead letters from whoever has one, not only from those who hold a lease."""
-
-    def bury(self, burials: Sequence[Burial]) -> list[str]:
-        """Store messages as dead letters, as if they had just died; returns the ids that are new."""
-        ...
-
-
-@runtime_checkable
-class Steerable(Protocol):
-    """Backends whose jobs can be cancelled from outside, and tell how far they are.
-
-    A request to cancel a leased job is kept with its lease: an ack or an abandon ends the job as it says,
-    and when the job would wait again instead, after a nack or a reap, it ends `cancelled` in that same step.
-    Charges and failures are kept as ever. Progress is of the lease, and goes with it.
-    """
-
-    def cancel(self, ids: Sequence[str]) -> dict[str, Fate]:
-        """What becomes of each: a waiting job has ended, `cancelled` for the reason ON_REQUEST, and is never leased;
-        a leased one is `asked`; one that has ended is `too_late`, whatever its end."""
-        ...
-
-    def asked_to_stop(self, leases: Sequence[Lease]) -> list[Lease]:
-        """Those of these leases, if still held, whose job was asked; looked at every second, so next to free."""
-        ...
-
-    def note_progress(self, items: Sequence[tuple[Lease, Progress]]) -> None:
-        """Keep how far these are; what is not held any more is left alone."""
-        ...
-
-
-@runtime_checkable
-class Reschedulable(Protocol):
-    """Backends whose waiting jobs can be put off, and brought forward."""
-
-    def reschedule(self, ids: Sequence[str], *, due: int = 0, delay: float = 0.0) -> dict[str, Turn]:
-        """What becomes of each: a waiting job, a parked one too, may start at `due`, or else `delay` seconds from now,
-        and no sooner; its place, counts and failures stay. One that is leased is `running`, and goes on."""
         ...
 
 
@@ -352,162 +197,6 @@ class Exclusive(Protocol):
     def holders(self, uniques: Sequence[str]) -> dict[str, str]:
         """The ids of the jobs that wait or run with these."""
         ...
-
-
-@runtime_checkable
-class Scannable(Protocol):
-    """Backends that show the beginnings of all messages that have not ended, a page at a time."""
-
-    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
-        """The first HEAD bytes of each body, and the cursor of the next page, None after the last;
-        what is put or ends meanwhile may be missed."""
-        ...
-
-
-@runtime_checkable
-class Maintained(Protocol):
-    """Backends that keep history and need it trimmed."""
-
-    def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
-        """Delete up to `limit` ended jobs of this state, and queue, that finished before this time; how many."""
-        ...
-
-
-@runtime_checkable
-class Statistical(Protocol):
-    """Backends that keep what workers count, so that statistics cost the same however long the history is."""
-
-    def note_tallies(self, tallies: Sequence[Tally]) -> None:
-        """Keep these, in the place of what the same worker noted of the same slot, queue and handler."""
-        ...
-
-    def tallies(self, since: int, until: int) -> list[Tally]:
-        """Those whose slot began at or after `since` and before `until`, the oldest first."""
-        ...
-
-    def fold_tallies(self, before: int, limit: int) -> int:
-        """Add up what up to `limit` workers' tallies say of slots before this time; returns how many there were."""
-        ...
-
-    def drop_tallies(self, before: int, limit: int) -> int:
-        """Delete up to `limit` tallies of slots before this time; returns how many."""
-        ...
-
-
-class LaneRecord(Struct, frozen=True, kw_only=True):
-    """A lane of a worker as others see it; one that was made for a single command has no name."""
-
-    name: str
-    queues: tuple[str, ...]
-    runner: str
-    concurrency: int
-
-
-class WorkerRecord(Struct, frozen=True, kw_only=True):
-    """A worker as others see it; `id` is new at every start, times are UTC microseconds, `jobs` are ids it holds.
-
-    `runner` and `concurrency` sum up its lanes; `rates` are jobs that it ended a second, by queue, over about a minute.
-    `live` is how many jobs of each queue had not ended, whoever holds them, at `live_at`, if this worker counted them.
-    `handlers` and `kids` are the handlers and keys that it has, by name; workers of older releases do not tell.
-    """
-
-    id: str
-    host: str
-    pid: int
-    queues: tuple[str, ...]
-    runner: str
-    concurrency: int
-    started_at: int
-    seen_at: int
-    jobs: tuple[str, ...] = ()
-    counts: dict[str, int] = {}
-    lanes: tuple[LaneRecord, ...] = ()
-    rates: dict[str, float] = {}
-    live: dict[str, int] = {}
-    live_at: int = 0
-    handlers: tuple[str, ...] = ()
-    kids: tuple[str, ...] = ()
-
-
-@runtime_checkable
-class Roster(Protocol):
-    """Backends that know which workers are alive."""
-
-    def greet(self, worker: WorkerRecord, seconds: float) -> None:
-        """This worker is alive; it is forgotten unless it says so again within this time."""
-        ...
-
-    def part(self, id: str) -> None:
-        """This worker has stopped."""
-        ...
-
-    def workers(self) -> list[WorkerRecord]:
-        """Those that are alive, the longest running first."""
-        ...
-
-
-class Fact(Struct, frozen=True):
-    """Something to know about a backend as it is set up now; a `warning` is one that somebody should act on."""
-
-    about: str
-    text: str
-    warning: bool = False
-
-
-@runtime_checkable
-class Candid(Protocol):
-    """Backends whose server decides how much is promised, and that ask it."""
-
-    def facts(self) -> list[Fact]:
-        """What `tenure health` tells: how durable a put is, how workers are woken."""
-        ...
-
-
-@runtime_checkable
-class Keyed(Protocol):
-    """Backends that keep our facts beside messages where others could write them, and so mark them."""
-
-    def mark_with(self, ring: Ring) -> None:
-        """Mark, and check marks, with the app's keys."""
-        ...
-
-
-@runtime_checkable
-class Migratable(Protocol):
-    """Backends with a schema of their own; `steps_taken` names the steps since it was opened, opening included."""
-
-    steps_taken: list[str]
-
-    def schema_version(self) -> tuple[int, int]:
-        """The version that is stored and the one this release needs."""
-        ...
-
-    def migrate(self) -> list[str]:
-        """Bring the schema up to date; returns the names of the steps taken."""
-        ...
-
-
-@runtime_checkable
-class Indexed(Protocol):
-    """Backends that are only quick while their indexes are there."""
-
-    def missing_indexes(self) -> list[str]:
-        """The names of those that are not, or that are not valid."""
-        ...
-
-
-@runtime_checkable
-class Embedded(Protocol):
-    """Backends that live in a file of ours, with room for a key beside it."""
-
-    key_path: Path
-
-
-@runtime_checkable
-class OnSqlite(Protocol):
-    """Backends in a file of SQLite, and the version of that library."""
-
-    sqlite: tuple[int, ...]
 
 
 @runtime_checkable

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
-from tenure.backends.contract import Burial, Charge, JobRecord, Lease, Message
+from tenure.backends.asking import Burial, JobRecord
+from tenure.backends.contract import Charge, Lease, Message
 from tenure.clock import MICROSECOND
 from tenure.definition.failure import Failure
 from tenure.errors import BadSignature, UnknownKey

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from tenure.backends.contract import DeadLetters, JobRecord
+from tenure.backends.asking import DeadLetters, JobRecord
 from tenure.definition.failure import Failure
 
 PAGE = 500

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from tenure.backends.contract import Inspectable, JobRecord
+from tenure.backends.asking import Inspectable, JobRecord
 from tenure.cli.live import LiveLine
 from tenure.cli.records import error_of
 

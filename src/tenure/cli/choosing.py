@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from tenure.app import Tenure
-from tenure.backends.contract import Counted, JobRecord
+from tenure.backends.asking import Counted, JobRecord
 from tenure.backends.letters import PAGE, Filter, pages
 from tenure.cli import records
 from tenure.cli.durations import microseconds

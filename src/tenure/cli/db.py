@@ -2,9 +2,9 @@
 
 import click
 
-from tenure.backends.contract import Migratable
 from tenure.backends.opening import without_secrets
 from tenure.backends.sql import migrations
+from tenure.backends.upkeep import Migratable
 from tenure.cli.failures import CommandError
 from tenure.cli.loading import any_app
 

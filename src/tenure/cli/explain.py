@@ -9,7 +9,7 @@ from tenure.app import Tenure
 from tenure.app.explaining.decision import explain as decide
 from tenure.app.explaining.facts import Attempt, Explanation, Facts, Reason
 from tenure.app.explaining.gathering import explained
-from tenure.backends.contract import Inspectable, JobRecord
+from tenure.backends.asking import Inspectable, JobRecord
 from tenure.backends.ledger import TickRecord
 from tenure.cli import printing, records
 from tenure.cli.loading import app_as_deployed

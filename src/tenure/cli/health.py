@@ -6,8 +6,10 @@ import click
 
 from tenure.app import Tenure
 from tenure.app.history import summarise
-from tenure.backends.contract import STATES, Candid, Counted, Embedded, Fact, InProcess, Migratable, Statistical
+from tenure.backends.asking import STATES, Counted
+from tenure.backends.contract import InProcess
 from tenure.backends.opening import without_secrets
+from tenure.backends.upkeep import Candid, Embedded, Fact, Migratable, Statistical
 from tenure.cli import printing
 from tenure.cli.loading import any_app
 from tenure.definition.duration import to_seconds

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from tenure.app import Tenure
-from tenure.backends.contract import STATES, Fate, Inspectable, Turn
+from tenure.backends.asking import STATES, Fate, Inspectable, Turn
 from tenure.cli import printing, records, searching
 from tenure.cli.cron_times import moment_of
 from tenure.cli.durations import as_given, as_text, microseconds

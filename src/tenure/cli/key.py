@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from tenure.app import Tenure
-from tenure.backends.contract import DeadLetters, Scannable
+from tenure.backends.asking import DeadLetters, Scannable
 from tenure.cli import printing
 from tenure.cli.failures import CommandError
 from tenure.cli.loading import any_app

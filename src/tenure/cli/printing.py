@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from tenure.backends.contract import LaneRecord
+from tenure.backends.upkeep import LaneRecord
 from tenure.cli.failures import redactor
 from tenure.cli.logs import harmless
 from tenure.clock import to_datetime

@@ -5,7 +5,8 @@ import sys
 import click
 
 from tenure.app import Tenure
-from tenure.backends.contract import Counted, Maintained
+from tenure.backends.asking import Counted
+from tenure.backends.upkeep import Maintained
 from tenure.cli import printing
 from tenure.cli.durations import microseconds
 from tenure.cli.failures import CommandError

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from tenure.app import Tenure
-from tenure.backends.contract import Counted, WorkerRecord
+from tenure.backends.asking import Counted
+from tenure.backends.upkeep import WorkerRecord
 from tenure.cli import printing
 from tenure.cli.durations import as_given
 from tenure.cli.failures import CommandError

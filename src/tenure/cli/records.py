@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, structs
 
 from tenure.app import Tenure
-from tenure.backends.contract import DeadLetters, Inspectable, JobRecord
+from tenure.backends.asking import DeadLetters, Inspectable, JobRecord
 from tenure.backends.letters import Filter, pages, told
 from tenure.backends.opening import without_secrets
 from tenure.cli.failures import CommandError

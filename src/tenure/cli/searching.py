@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from tenure.backends.contract import STATES, JobRecord, Listable
+from tenure.backends.asking import STATES, JobRecord, Listable
 from tenure.backends.letters import told
 
 PAGE = 100

@@ -5,7 +5,7 @@ from typing import Any
 import click
 import msgspec
 
-from tenure.backends.contract import WorkerRecord
+from tenure.backends.upkeep import WorkerRecord
 from tenure.cli import printing
 from tenure.cli.loading import any_app
 

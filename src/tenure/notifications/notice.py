@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from tenure.backends.contract import JobRecord
+from tenure.backends.asking import JobRecord
 from tenure.clock import to_datetime
 from tenure.events import Event, Settled, Settlement, Status, TickFailed, TickSkipped
 from tenure.recipients import FACTS, Happening, Notification

@@ -7,7 +7,8 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import UNSET, Struct
 
-from tenure.backends.contract import Backend, Inspectable, JobRecord
+from tenure.backends.asking import Inspectable, JobRecord
+from tenure.backends.contract import Backend
 from tenure.backends.memory import MemoryBackend
 from tenure.clock import to_datetime
 from tenure.definition.function import JobFunction

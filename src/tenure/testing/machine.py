@@ -7,21 +7,8 @@ from typing import Protocol
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tenure.backends.contract import (
-    STATES,
-    Abandon,
-    Ack,
-    Backend,
-    Charge,
-    DeadLetters,
-    Inspectable,
-    Lease,
-    Message,
-    Nack,
-    Reschedulable,
-    Steerable,
-    Terminal,
-)
+from tenure.backends.asking import STATES, DeadLetters, Inspectable, Reschedulable, Steerable
+from tenure.backends.contract import Abandon, Ack, Backend, Charge, Lease, Message, Nack, Terminal
 from tenure.clock import MICROSECOND, Clock
 from tenure.definition.progress import Progress
 from tenure.testing.clock import FakeClock

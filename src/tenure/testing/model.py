@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tenure.backends.contract import Abandon, Ack, Fate, Lease, Message, Nack, Turn
+from tenure.backends.asking import Fate, Turn
+from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack
 from tenure.clock import MICROSECOND, Clock
 from tenure.definition.progress import Progress
 

@@ -8,7 +8,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from tenure.backends.contract import Statistical
+from tenure.backends.upkeep import Statistical
 from tenure.clock import Clock
 from tenure.errors import BackendError
 from tenure.events import Event, Settled, Settlement, Status

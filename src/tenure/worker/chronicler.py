@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tenure.backends.asking import JobRecord
 from tenure.backends.chronicle import Chronicle
-from tenure.backends.contract import Abandon, Ack, JobRecord, Nack, Park, Verdict
+from tenure.backends.contract import Abandon, Ack, Nack, Park, Verdict
 from tenure.clock import MICROSECOND, Clock, to_microseconds
 from tenure.definition.failure import Failure
 from tenure.errors import BackendError

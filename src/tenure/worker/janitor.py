@@ -9,8 +9,9 @@ import threading
 import time
 
 from tenure.backends.chronicle import Chronicle
-from tenure.backends.contract import Backend, Maintained, Statistical
+from tenure.backends.contract import Backend
 from tenure.backends.ledger import Ledger, Note, TickRecord
+from tenure.backends.upkeep import Maintained, Statistical
 from tenure.clock import MICROSECOND, Clock, to_datetime
 from tenure.errors import BackendError
 from tenure.guards.store import Store

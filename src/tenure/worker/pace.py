@@ -8,7 +8,8 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 
-from tenure.backends.contract import Counted, Roster
+from tenure.backends.asking import Counted
+from tenure.backends.upkeep import Roster
 from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError
 from tenure.metrics.signals import LIVE

@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from tenure.backends.contract import Roster, WorkerRecord
+from tenure.backends.upkeep import Roster, WorkerRecord
 from tenure.errors import BackendError
 
 logger = logging.getLogger(__name__)

@@ -4,7 +4,8 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from tenure.backends.contract import Lease, Steerable
+from tenure.backends.asking import Steerable
+from tenure.backends.contract import Lease
 from tenure.definition.progress import Progress
 from tenure.errors import BackendError
 from tenure.worker.holdings import Holdings

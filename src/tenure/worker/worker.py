@@ -6,7 +6,8 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from tenure.backends.contract import Backend, Lease, Steerable
+from tenure.backends.asking import Steerable
+from tenure.backends.contract import Backend, Lease
 from tenure.definition.progress import Progress
 from tenure.events import Listeners, Status, WorkerStarted, WorkerStopped
 from tenure.execution.runners.contract import Runner

@@ -5,7 +5,7 @@ from msgspec import structs
 
 from tenure.app.doctor.checks import CHECKS, examine
 from tenure.app.doctor.facts import Deaths, Facts, Kept, Keys, Misfit, Sample, Timing
-from tenure.backends.contract import Fact
+from tenure.backends.upkeep import Fact
 
 TIMING = Timing(lease=15.0, stop_grace=30.0)
 BARE = Facts(place="somewhere", timing=TIMING)

@@ -9,8 +9,9 @@ from tenure.app.explaining.decision import explain, explain_tick
 from tenure.app.explaining.ended import DEATHS
 from tenure.app.explaining.facts import Facts, Guarded, Obstacle
 from tenure.app.explaining.words import words_of
-from tenure.backends.contract import JobRecord, WorkerRecord
+from tenure.backends.asking import JobRecord
 from tenure.backends.ledger import TickRecord
+from tenure.backends.upkeep import WorkerRecord
 from tenure.definition.failure import Failure
 from tenure.definition.job import Job
 from tenure.events import Run

@@ -3,7 +3,8 @@
 import pytest
 
 from tenure import Tenure
-from tenure.backends.contract import Abandon, Ack, Message, Nack, Parking, Steerable
+from tenure.backends.asking import Steerable
+from tenure.backends.contract import Abandon, Ack, Message, Nack, Parking
 from tenure.backends.memory import MemoryBackend
 from tenure.backends.metered import meter
 from tenure.errors import BackendUnavailable

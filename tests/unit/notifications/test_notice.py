@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenure.backends.contract import JobRecord
+from tenure.backends.asking import JobRecord
 from tenure.definition.failure import Failure
 from tenure.events import Enqueued, Run, Settled, Settlement, Status, TickFailed, TickSkipped, TickSucceeded
 from tenure.notifications.notice import Notice, letter_of, notices_of, with_record

@@ -4,8 +4,9 @@ from collections import Counter
 
 import pytest
 
-from tenure.backends.contract import Message, WorkerRecord
+from tenure.backends.contract import Message
 from tenure.backends.memory import MemoryBackend
+from tenure.backends.upkeep import WorkerRecord
 from tenure.errors import BackendUnavailable
 from tenure.testing import FakeClock
 from tenure.worker import pace as module

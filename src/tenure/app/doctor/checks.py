@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from tenure.app.doctor.facts import Facts, Finding, Kept, Verdict
-from tenure.backends.contract import Fact
+from tenure.backends.upkeep import Fact
 
 MARGIN = 15.0  # seconds beyond the stop grace: for settling, and for children to end
 _SHORTEST_LEASE = 5.0

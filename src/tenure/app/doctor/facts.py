@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenure.backends.contract import Fact
+from tenure.backends.upkeep import Fact
 
 Verdict = Literal["ok", "warning", "problem", "not applicable"]
 

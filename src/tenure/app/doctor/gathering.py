@@ -11,23 +11,10 @@ from msgspec import structs
 from tenure.app.doctor.facts import Deaths, Facts, Kept, Keys, Misfit, Sample, Timing
 from tenure.app.explaining.gathering import opened
 from tenure.app.tenure import Tenure
-from tenure.backends.contract import (
-    Candid,
-    Counted,
-    Fact,
-    Indexed,
-    Inspectable,
-    JobRecord,
-    Listable,
-    Migratable,
-    OnSqlite,
-    Roster,
-    Scannable,
-    Statistical,
-    WorkerRecord,
-)
+from tenure.backends.asking import Counted, Inspectable, JobRecord, Listable, Scannable
 from tenure.backends.ledger import EVERY, Ledger
 from tenure.backends.opening import without_secrets
+from tenure.backends.upkeep import Candid, Fact, Indexed, Migratable, OnSqlite, Roster, Statistical, WorkerRecord
 from tenure.clock import MICROSECOND
 from tenure.cron.plan import reason_to_skip
 from tenure.errors import SettingsError, TenureError

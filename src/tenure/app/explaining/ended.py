@@ -1,7 +1,7 @@
 """How a job ended, and what happened in each attempt."""
 
 from tenure.app.explaining.facts import Attempt, Reason
-from tenure.backends.contract import JobRecord
+from tenure.backends.asking import JobRecord
 
 # What each reason of a death means, and what somebody should do before the job is tried again.
 DEATHS = {

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tenure.backends.contract import JobRecord, WorkerRecord
+from tenure.backends.asking import JobRecord
+from tenure.backends.upkeep import WorkerRecord
 from tenure.definition.failure import Failure
 from tenure.events import Run
 from tenure.guards.guard import Guard

@@ -5,8 +5,9 @@ from msgspec import structs
 from tenure.app.explaining.decision import explain, explain_tick
 from tenure.app.explaining.facts import Explanation, Facts, Guarded, Obstacle
 from tenure.app.tenure import Tenure
-from tenure.backends.contract import Inspectable, JobRecord, Listable, Roster
+from tenure.backends.asking import Inspectable, JobRecord, Listable
 from tenure.backends.ledger import TickRecord
+from tenure.backends.upkeep import Roster
 from tenure.clock import MICROSECOND, to_microseconds
 from tenure.errors import ForbiddenHandler, MessageRejected, SettingsError, UnknownHandler
 from tenure.execution.attempt import check_version

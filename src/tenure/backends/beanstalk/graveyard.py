@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from tenure.backends.asking import Burial, JobRecord
 from tenure.backends.beanstalk import protocol
 from tenure.backends.beanstalk.connection import Connection
 from tenure.backends.beanstalk.copying import Copier, Parcel
 from tenure.backends.beanstalk.counting import figure, rank
 from tenure.backends.beanstalk.pool import Pool
 from tenure.backends.beanstalk.tubes import Tubes
-from tenure.backends.contract import Burial, JobRecord
 from tenure.backends.facts import Facts, interred, record, replayed
 from tenure.clock import Clock
 from tenure.errors import PartialPut

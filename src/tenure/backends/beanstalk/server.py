@@ -1,10 +1,11 @@
 """Server: what beanstalkd tells about itself: how many jobs are where, and what a put is worth."""
 
+from tenure.backends.asking import STATES
 from tenure.backends.beanstalk import protocol
 from tenure.backends.beanstalk.counting import figure
 from tenure.backends.beanstalk.pool import Pool
 from tenure.backends.beanstalk.tubes import Tubes
-from tenure.backends.contract import STATES, Fact
+from tenure.backends.upkeep import Fact
 
 _COUNTED = {"ready": b"ready", "delayed": b"delayed", "leased": b"reserved", "dead": b"buried"}
 

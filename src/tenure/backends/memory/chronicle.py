@@ -3,8 +3,8 @@
 import threading
 from collections.abc import Sequence
 
+from tenure.backends.asking import JobRecord
 from tenure.backends.chronicle import merged, moment
-from tenure.backends.contract import JobRecord
 
 
 class MemoryChronicle:

@@ -1,6 +1,7 @@
 """Entry: one job in memory, and everything that changes about it."""
 
-from tenure.backends.contract import Abandon, Ack, Charge, JobRecord, Message
+from tenure.backends.asking import JobRecord
+from tenure.backends.contract import Abandon, Ack, Charge, Message
 from tenure.definition.failure import Failure
 from tenure.definition.progress import Progress
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from tenure.backends.contract import JobRecord
+from tenure.backends.asking import JobRecord
 
 _NEWEST_FIRST = ("done", "cancelled", "expired", "dead")
 

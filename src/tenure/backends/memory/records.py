@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from tenure.backends.contract import HEAD, STATES, Burial, JobRecord
+from tenure.backends.asking import HEAD, STATES, Burial, JobRecord
 from tenure.backends.memory.entry import ENDED, Entry
 from tenure.backends.memory.listing import page_of
 from tenure.backends.memory.table import Table

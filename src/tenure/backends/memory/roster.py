@@ -1,7 +1,7 @@
 """MemoryRoster: which workers of this process are alive."""
 
-from tenure.backends.contract import WorkerRecord
 from tenure.backends.memory.table import Table
+from tenure.backends.upkeep import WorkerRecord
 from tenure.clock import MICROSECOND
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from tenure.backends.contract import Fate, Lease, Turn
+from tenure.backends.asking import Fate, Turn
+from tenure.backends.contract import Lease
 from tenure.backends.memory.entry import WAITING, Entry
 from tenure.backends.memory.table import Table
 from tenure.clock import MICROSECOND

@@ -5,8 +5,8 @@ All its keys share one hash tag, so that each verb is one step.
 
 from collections.abc import Sequence
 
+from tenure.backends.asking import JobRecord
 from tenure.backends.chronicle import merged, moment, read, write
-from tenure.backends.contract import JobRecord
 from tenure.backends.redis.connections import Line, Word
 from tenure.backends.redis.names import Names
 from tenure.backends.redis.patience import patiently

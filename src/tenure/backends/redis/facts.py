@@ -2,8 +2,8 @@
 
 import redis
 
-from tenure.backends.contract import Fact
 from tenure.backends.redis.connections import Line
+from tenure.backends.upkeep import Fact
 from tenure.errors import BackendError
 
 OLDEST = (6, 2)

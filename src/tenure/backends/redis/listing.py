@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import structs
 
-from tenure.backends.contract import JobRecord
+from tenure.backends.asking import JobRecord
 from tenure.backends.redis.names import Names
 from tenure.backends.redis.patience import patiently
 from tenure.backends.redis.scripts import Call, Scripts

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tenure.backends.contract import Abandon, Ack, Burial, JobRecord, Lease, Message, Nack, Park
+from tenure.backends.asking import Burial, JobRecord
+from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Park
 from tenure.clock import MICROSECOND
 from tenure.definition.failure import Failure
 from tenure.definition.progress import Progress

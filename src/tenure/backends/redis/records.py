@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from tenure.backends.contract import HEAD, STATES, Burial, JobRecord
+from tenure.backends.asking import HEAD, STATES, Burial, JobRecord
 from tenure.backends.redis import notation
 from tenure.backends.redis.connections import Line, Word
 from tenure.backends.redis.names import Names

@@ -2,12 +2,12 @@
 
 import msgspec
 
-from tenure.backends.contract import WorkerRecord
 from tenure.backends.redis import notation
 from tenure.backends.redis.connections import Word
 from tenure.backends.redis.names import Names
 from tenure.backends.redis.patience import patiently
 from tenure.backends.redis.scripts import Scripts
+from tenure.backends.upkeep import WorkerRecord
 from tenure.clock import MICROSECOND
 
 _worker = msgspec.json.Decoder(WorkerRecord).decode

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import cast
 
-from tenure.backends.contract import Fate, Lease, Turn
+from tenure.backends.asking import Fate, Turn
+from tenure.backends.contract import Lease
 from tenure.backends.redis import notation
 from tenure.backends.redis.connections import Line, Word
 from tenure.backends.redis.names import Names

@@ -13,7 +13,7 @@ from azure.servicebus import ServiceBusMessage
 from msgspec import structs
 
 from tenure.backends import facts as fact
-from tenure.backends.contract import Abandon, Ack, Fact, Lease, Message, Nack, Reaped
+from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Reaped
 from tenure.backends.servicebus import letters
 from tenure.backends.servicebus.entities import Entities
 from tenure.backends.servicebus.entity import Entity, TooLarge
@@ -21,6 +21,7 @@ from tenure.backends.servicebus.graveyard import Graveyard
 from tenure.backends.servicebus.holdings import Held, Holdings
 from tenure.backends.servicebus.limits import told
 from tenure.backends.servicebus.tap import Tap
+from tenure.backends.upkeep import Fact
 from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError, InvalidPayload, PartialPut
 from tenure.wire.signing import Ring

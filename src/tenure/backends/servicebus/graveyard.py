@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage, ServiceBusReceiver, ServiceBusSubQueue
 
-from tenure.backends.contract import JobRecord
+from tenure.backends.asking import JobRecord
 from tenure.backends.facts import Facts, Marker, record, replayed
 from tenure.backends.servicebus import letters
 from tenure.backends.servicebus.entities import Entities

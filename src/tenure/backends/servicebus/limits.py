@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from azure.core.exceptions import AzureError
 
-from tenure.backends.contract import Fact
+from tenure.backends.upkeep import Fact
 from tenure.definition.job import DEFAULT_MAX_CRASHES
 
 logger = logging.getLogger(__name__)

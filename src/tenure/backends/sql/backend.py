@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tenure.backends.contract import Abandon, Ack, Fact, Lease, Message, Nack, Park, Reaped
+from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Park, Reaped
 from tenure.backends.sql import migrations, statements
 from tenure.backends.sql.ages import SqlAges
 from tenure.backends.sql.chronicle import SqlChronicle
@@ -23,6 +23,7 @@ from tenure.backends.sql.records import SqlRecords
 from tenure.backends.sql.rescheduling import SqlRescheduling
 from tenure.backends.sql.statistics import SqlStatistics
 from tenure.backends.sql.steering import SqlSteering
+from tenure.backends.upkeep import Fact
 from tenure.errors import BackendUnavailable
 
 V = TypeVar("V", Ack, Nack, Abandon, Park)

@@ -5,8 +5,8 @@ from functools import partial
 
 import msgspec
 
+from tenure.backends.asking import JobRecord
 from tenure.backends.chronicle import merged, moment, read, write
-from tenure.backends.contract import JobRecord
 from tenure.backends.sql.dialect import Dialect, Rows
 
 _CHUNK = 500

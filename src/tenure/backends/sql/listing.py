@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tenure.backends.contract import JobRecord
+from tenure.backends.asking import JobRecord
 from tenure.backends.sql.dialect import Dialect
 from tenure.backends.sql.records import SqlRecords, ended
 

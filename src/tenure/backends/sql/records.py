@@ -5,9 +5,10 @@ from typing import Any
 
 import msgspec
 
-from tenure.backends.contract import STATES, Burial, JobRecord, WorkerRecord
+from tenure.backends.asking import STATES, Burial, JobRecord
 from tenure.backends.sql import statements as sql
 from tenure.backends.sql.dialect import Dialect, Rows
+from tenure.backends.upkeep import WorkerRecord
 from tenure.clock import MICROSECOND
 from tenure.definition.failure import Failure
 from tenure.definition.progress import Progress

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tenure.backends.contract import Turn
+from tenure.backends.asking import Turn
 from tenure.backends.sql import statements as sql
 from tenure.backends.sql.dialect import Dialect, Row, Rows
 from tenure.backends.sql.steering import each_of

@@ -7,7 +7,8 @@ Whoever returns a lease with that mark ends the job in the same transaction, wit
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from tenure.backends.contract import ON_REQUEST, Fate, Lease
+from tenure.backends.asking import Fate
+from tenure.backends.contract import ON_REQUEST, Lease
 from tenure.backends.sql import statements as sql
 from tenure.backends.sql.dialect import Dialect, Rows
 from tenure.definition.progress import Progress

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from tenure.backends import contract
+from tenure.backends import asking, contract, upkeep
 from tenure.testing.conformance.capabilities import PROTOCOLS, USUAL, skip_unless_able, skipped_tests
 
 # Asserts in installed packages are explained on failure only if pytest is told before they are imported.
@@ -80,7 +80,8 @@ class BackendConformance(
         skip_unless_able(request.function, self._abilities())
 
     def test_the_backend_has_the_capabilities_it_declares(self, backend: FullBackend) -> None:
-        has = {name for name in PROTOCOLS if isinstance(backend, getattr(contract, name))}
+        protocols = {**vars(contract), **vars(asking), **vars(upkeep)}
+        has = {name for name in PROTOCOLS if isinstance(backend, protocols[name])}
         assert has == self.capabilities & set(PROTOCOLS)
 
     def test_no_skip_creeps_in(self) -> None:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from tenure.backends.asking import JobRecord
 from tenure.backends.chronicle import Chronicle, Chronicled
-from tenure.backends.contract import JobRecord
 from tenure.events import Run
 from tenure.testing.conformance.messages import QUEUE, failure, id_of
 

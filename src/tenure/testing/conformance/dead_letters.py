@@ -2,7 +2,8 @@
 
 import pytest
 
-from tenure.backends.contract import Abandon, Ack, Burial, JobRecord
+from tenure.backends.asking import Burial, JobRecord
+from tenure.backends.contract import Abandon, Ack
 from tenure.backends.letters import Filter, pages
 from tenure.testing.conformance.capabilities import PLACES, needs
 from tenure.testing.conformance.messages import (

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Protocol
 import pytest
 from msgspec.structs import replace
 
-from tenure.backends.contract import Backend, Inspectable
+from tenure.backends.asking import Inspectable
+from tenure.backends.contract import Backend
 from tenure.backends.ledger import ENDED, EVERY, OPEN, TICK_STATES, Booking, Ledgered, Note, TickRecord, may_come_from
 from tenure.testing.conformance.capabilities import SHARED, needs, skip_unless_able, skipped_tests
 from tenure.testing.conformance.messages import QUEUE, AdvancingClock, id_of, make, numbers, take

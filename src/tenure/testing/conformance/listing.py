@@ -2,7 +2,8 @@
 
 import pytest
 
-from tenure.backends.contract import STATES, Abandon, Ack, JobRecord
+from tenure.backends.asking import STATES, JobRecord
+from tenure.backends.contract import Abandon, Ack
 from tenure.testing.conformance.capabilities import needs
 from tenure.testing.conformance.messages import (
     OTHER,

@@ -5,26 +5,19 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tenure.backends.contract import (
-    Ack,
+from tenure.backends.asking import (
     Aged,
-    Backend,
     Burying,
     DeadLetters,
-    Exclusive,
     Inspectable,
     JobRecord,
-    Lease,
     Listable,
-    Maintained,
-    Message,
-    Nack,
-    Parking,
     Reschedulable,
     Scannable,
-    Statistical,
     Steerable,
 )
+from tenure.backends.contract import Ack, Backend, Exclusive, Lease, Message, Nack, Parking
+from tenure.backends.upkeep import Maintained, Statistical
 from tenure.definition.failure import Failure
 from tenure.guards.store import Store
 

@@ -3,7 +3,8 @@
 import sys
 from collections.abc import Callable
 
-from tenure.backends.contract import Ack, Backend, Steerable
+from tenure.backends.asking import Steerable
+from tenure.backends.contract import Ack, Backend
 from tenure.backends.opening import open_backend
 from tenure.clock import SystemClock
 from tenure.testing.conformance.messages import LEASE, make, numbers

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tenure.backends.contract import HEAD, STATES, Abandon, Ack, Terminal
+from tenure.backends.asking import HEAD, STATES
+from tenure.backends.contract import Abandon, Ack, Terminal
 from tenure.testing.conformance.capabilities import needs
 from tenure.testing.conformance.messages import (
     OTHER,

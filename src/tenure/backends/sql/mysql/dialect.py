@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tenure.backends.contract import Abandon, Ack, Fact, Lease, Message, Nack
+from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack
 from tenure.backends.sql import statements as neutral
 from tenure.backends.sql.dialect import (
     Claim,
@@ -33,6 +33,7 @@ from tenure.backends.sql.mysql.sessions import Sessions
 from tenure.backends.sql.mysql.steps import drop_ready, keep_failures, lease_of
 from tenure.backends.sql.polling import Polling
 from tenure.backends.sql.steering import end
+from tenure.backends.upkeep import Fact
 from tenure.clock import MICROSECOND, Clock, SystemClock
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from tenure.backends.contract import ON_REQUEST, Abandon, Ack, Fact, Lease, Message, Nack
+from tenure.backends.contract import ON_REQUEST, Abandon, Ack, Lease, Message, Nack
 from tenure.backends.sql import statements as neutral
 from tenure.backends.sql.connections import Connections
 from tenure.backends.sql.dialect import KEPT_FAILURES, Claim, Expired, Grant, Pair, Row, Rows, fill
@@ -23,6 +23,7 @@ from tenure.backends.sql.postgresql.arrays import number_array, text_array
 from tenure.backends.sql.postgresql.columns import charges, key_of, lease_of, put_parameters, run_array
 from tenure.backends.sql.postgresql.server import Connection, Server, quietly
 from tenure.backends.sql.postgresql.wakeup import Bell, Ears
+from tenure.backends.upkeep import Fact
 from tenure.clock import MICROSECOND, Clock, SystemClock
 from tenure.errors import BackendError
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 
 import psycopg
 
-from tenure.backends.contract import Fact
 from tenure.backends.sql.connections import Connections
 from tenure.backends.sql.postgresql.server import Connection, Server, quietly
+from tenure.backends.upkeep import Fact
 from tenure.errors import BackendUnavailable
 
 BETWEEN_NOTICES = 0.05
