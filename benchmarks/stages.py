@@ -1,30 +1,32 @@
 """Where a job's microseconds go: each stage of the path by itself, in one thread, in batches as a worker makes them."""
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
+from benchmarks.places import place
+from benchmarks.serving import server_cost, server_seconds
 from tenure import Tenure
 from tenure.backends.contract import Ack, Lease, Message
 from tenure.clock import SystemClock
 from tenure.definition.identity import new_id
 from tenure.execution.attempt import Performer
 from tenure.wire.envelope import Wire
+from tenure.wire.signing import new_key
 from tenure.worker.pipeline import Defaults, Pipeline
 
-_LEASES = 250
+_LEASES = 500
 _SETTLES = 500
 
 
 def stages(jobs: int) -> dict[str, float]:
     """Microseconds a job for build, seal, put, lease, open, call with decide, and settle."""
-    folder = tempfile.TemporaryDirectory(prefix="tenure-bench-")
-    with folder as name, Tenure(f"sqlite:///{Path(name) / 'bench.db'}") as app:
+    with place() as (url, _), Tenure(url, keys=[new_key().dump()]) as app:
+        before = server_seconds()
         spent = spend(app, jobs, time.perf_counter)
-    return {f"{name} µs": seconds / jobs * 1e6 for name, seconds in spent.items()}
+        served = server_cost(before, jobs)
+    return {**{f"{name} µs": seconds / jobs * 1e6 for name, seconds in spent.items()}, **served}
 
 
 def spend(app: Tenure, jobs: int, timer: Callable[[], float]) -> dict[str, float]:
@@ -69,7 +71,7 @@ def _noop(i: int) -> None:
 def _seal(wire: Wire, pack: Callable[[Any], bytes], job: Any, now: int) -> Message:
     identifier = new_id()
     body = wire.seal(job, pack(job.payload), identifier, now)
-    return Message(id=identifier, queue=job.queue, body=body, handler=job.handler)
+    return Message(id=identifier, queue=job.queue, body=body, handler=job.handler, is_new=True)
 
 
 def _chunks(items: Sequence[Any], size: int) -> list[Sequence[Any]]:

@@ -136,7 +136,7 @@ class Broken(MemoryChronicle):
         super().note(records)
 
 
-def test_while_the_store_is_away_the_newest_records_wait_for_it(monkeypatch, lease_of):
+def test_while_the_store_is_away_the_newest_records_wait_for_it(monkeypatch, lease_of, eventually):
     monkeypatch.setattr(chronicling, "_MOST", 3)
     chronicle = Broken()
     chronicler = Chronicler(chronicle, SystemClock())
@@ -144,6 +144,7 @@ def test_while_the_store_is_away_the_newest_records_wait_for_it(monkeypatch, lea
     role.start()
     for number in range(5):
         chronicler.take([Nack(lease=lease_of(number), charge="attempt")])
+    eventually(lambda: chronicler._is_away and len(chronicler._waiting) == 3)
     chronicle.is_broken = False
     chronicler.stop()
     role.join(PATIENCE)

@@ -108,10 +108,6 @@ class Tenure:
         self.retry = retry or _backoff(self.settings.backoff)
         self.guards = Guards(self._store, rules_of(self.settings), self.settings.lease, self._place)
         self._stores = Stores(self.settings, self.clock)
-        self._running = Running(
-            self.settings, self.clock, self.registry, self.queues, self.listeners, self._stores, self._sealer,
-            self.guards.rules, self.retry, self.define,
-        )  # fmt: skip
         here = self.settings.environment
         self.cron = Cron(self.schedules, here, self.listeners, lambda: self.backend, self._store, self._desk)
         for alias, queue in self.settings.aliases.items():
@@ -329,6 +325,14 @@ class Tenure:
     def forget(self, idempotency_key: str) -> bool:
         """Let a job with this idempotency key run again; whether the key was known."""
         return self.guards.forget(idempotency_key)
+
+    @property
+    def _running(self) -> Running:
+        """As the settings are now: the command line overrides some of them."""
+        return Running(
+            self.settings, self.clock, self.registry, self.queues, self.listeners, self._stores, self._sealer,
+            self.guards.rules, self.retry, self.define,
+        )  # fmt: skip
 
     def _breaker(self, name: str, context: Context) -> Passage:
         return self.guards.breaker(name).within(context)

@@ -48,11 +48,7 @@ class Chronicler:
         with self._room:
             self._room.wait_for(lambda: self._is_away or self._stopping or len(self._waiting) < _MOST, _PATIENCE)
             self._waiting.extend((now, verdict) for verdict in verdicts)
-            lost = len(self._waiting) - _MOST
-            for _ in range(lost):
-                self._waiting.popleft()
-        if lost > 0:
-            logger.warning("%d jobs are not written down: the store has been away for too long", lost)
+            self._let_go()
         self._some.set()
 
     def run(self) -> None:
@@ -90,6 +86,15 @@ class Chronicler:
             self._is_away = True
             with self._room:
                 self._waiting.extendleft(reversed(batch))
+                self._let_go()
+
+    def _let_go(self) -> None:
+        """The oldest of what waits, if that is too much; called with the lock."""
+        lost = len(self._waiting) - _MOST
+        for _ in range(lost):
+            self._waiting.popleft()
+        if lost > 0:
+            logger.warning("%d jobs are not written down: the store has been away for too long", lost)
 
 
 def record_of(verdict: Verdict, now: int) -> JobRecord | None:
