@@ -58,7 +58,8 @@ servers: ## Fetch the servers that the tests need and this machine lacks, into .
 
 .PHONY: test
 test: setup servers ## The whole test suite, on real servers too
-	@$(BIN)/pytest -q -n 2
+	@$(BIN)/pytest -q -n 2 || { [ $$? = 1 ] && echo 'Trying what failed once more, alone' && \
+		$(BIN)/pytest -q --last-failed --last-failed-no-failures none; }
 
 .PHONY: walk
 walk: setup ## Compare schedules with a walk through every minute of the tricky days, all zones

@@ -23,9 +23,16 @@ COLD = {
     "REPLAY_JOBS",
     "SCHEMA_EXISTS",
     "INDEX_NAMES",
+    "ONE_STEPS",
+    "BEGIN",
 }
 STATEMENTS = {**vars(neutral), **vars(guards_words), **vars(statements)}
-HOT = sorted(name for name in STATEMENTS if re.fullmatch("[A-Z][A-Z_]+", name) and name not in COLD)
+HOT = [
+    pytest.param(statement, id=name)
+    for name, found in sorted(STATEMENTS.items())
+    if re.fullmatch("[A-Z][A-Z_]+", name) and name not in COLD
+    for statement in (found.statements if isinstance(found, statements.OneStep) else [found])
+]
 HARMLESS = ("VIRTUAL TABLE", "CONSTANT ROW", "SUBQUERY", "subquery", "SCAN new")  # `new` is one row
 
 
@@ -49,9 +56,9 @@ def populated(backend, message, tmp_path):
     connection.close()
 
 
-@pytest.mark.parametrize("name", HOT)
-def test_no_hot_statement_scans_a_table_or_sorts(name, populated):
-    statement = translated(STATEMENTS[name])
+@pytest.mark.parametrize("statement", HOT)
+def test_no_hot_statement_scans_a_table_or_sorts(statement, populated):
+    statement = re.sub(r"RAISE\(.*?\)", "1", translated(statement))  # which is for triggers alone
     places = statement.count("?")
     values = ("[]",) * places if places else defaultdict(lambda: "[]")
     plan = [row[3] for row in populated.execute(f"EXPLAIN QUERY PLAN {statement}", values)]

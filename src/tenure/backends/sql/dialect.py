@@ -7,7 +7,7 @@ Statements that only people and the janitor need are written once, in neutral wo
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -29,10 +29,10 @@ class Grant(NamedTuple):
     seconds: float
 
 
-class Claim(NamedTuple):
+class Claim(NamedTuple, Generic[T]):
     """What one queue granted, and whether a suspect was met: nothing behind it may go first or along."""
 
-    leases: list[Lease]
+    granted: list[T]
     met_suspect: bool
 
 
@@ -129,15 +129,15 @@ class Dialect(Protocol):
     def close(self) -> None: ...
 
 
-def fill(queues: Sequence[str], limit: int, claim: Callable[[str, int, bool], Claim]) -> list[Lease]:
+def fill(queues: Sequence[str], limit: int, claim: Callable[[str, int, bool], Claim[T]]) -> list[T]:
     """Claim from one queue after the other; a suspect goes alone, and holds back what is behind it."""
-    leases: list[Lease] = []
+    granted: list[T] = []
     for queue in queues:
-        found = claim(queue, limit - len(leases), not leases)
-        leases += found.leases
-        if found.met_suspect or len(leases) >= limit:
+        found = claim(queue, limit - len(granted), not granted)
+        granted += found.granted
+        if found.met_suspect or len(granted) >= limit:
             break
-    return leases
+    return granted
 
 
 class Suspected(Protocol):

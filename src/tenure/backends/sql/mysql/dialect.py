@@ -216,7 +216,7 @@ class MysqlDialect:
 
     def _claim_from(
         self, session: Session, grant: Grant, ends: list[str], queue: str, limit: int, alone: bool
-    ) -> Claim:
+    ) -> Claim[Lease]:
         floor, started = self._floors.below(queue), time.monotonic()
         name = session.quote(queue)
         rows = self._pick(session, queue, limit, floor)

@@ -210,7 +210,7 @@ class PostgresDialect:
         self._ears.shut()
         self._connections.close()
 
-    def _claim_from(self, grant: Grant, queue: str, limit: int, alone: bool) -> Claim:
+    def _claim_from(self, grant: Grant, queue: str, limit: int, alone: bool) -> Claim[Lease]:
         floor, started = self._floors.below(queue), time.monotonic()
         wanted = {
             **{"queue": queue, "limit": limit, "alone": alone, "promote": True, "rank": floor[0], "key": floor[1]},

@@ -12,6 +12,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+from tenure.backends.sql.sqlite.statements import BEGIN, ONE_STEPS
 from tenure.backends.sql.sqlite.write_lock import WriteLock
 from tenure.errors import BackendUnavailable
 
@@ -51,19 +52,43 @@ class Database:
                 self.explain(error)
                 raise
 
-    def write(self, is_durable: bool = True) -> "Transaction":
+    def write(self, is_durable: bool = True) -> "Turn":
         """A transaction that either happens whole or not at all; one that is not durable may go with the host."""
-        return Transaction(self, is_durable)
+        return Turn(self, is_durable, is_whole=True)
 
-    def begin(self, is_durable: bool = True) -> sqlite3.Connection:
-        """Wait for the write slot, then for SQLite; whoever begins must commit or roll back."""
+    def turn(self) -> "Turn":
+        """The write slot alone: each statement commits itself, unless one begins a transaction.
+
+        Only jobs that join a transaction of somebody else's are written without the slot.
+        """
+        return Turn(self, is_durable=True, is_whole=False)
+
+    def step(self, statement: str, parameters: Any) -> bool:
+        """One statement that commits itself; false when it found what it does not provide for, and did nothing."""
+        connection = self.begin(is_durable=True, is_whole=False)
+        keep = False
+        try:
+            connection.execute(statement, parameters)
+            keep = True
+        except sqlite3.IntegrityError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_TRIGGER:
+                self.explain(error)
+        except sqlite3.Error as error:
+            self.explain(error)
+        finally:
+            self.end(keep)
+        return keep
+
+    def begin(self, is_durable: bool, is_whole: bool) -> sqlite3.Connection:
+        """Wait for the write slot, then for SQLite; whoever begins must end."""
         self._lock.acquire()
         try:
             connection = self._here()
             self._write_lock.acquire()
             try:
                 self._sync(connection, is_durable)
-                connection.execute("BEGIN IMMEDIATE")
+                if is_whole:
+                    connection.execute(BEGIN)
             except BaseException:
                 self._write_lock.release()
                 raise
@@ -78,7 +103,8 @@ class Database:
         connection = self._connection
         try:
             if keep:
-                connection.execute("COMMIT")
+                if connection.in_transaction:
+                    connection.execute("COMMIT")
                 self._checkpoint(connection)
         except BaseException as error:
             self.explain(error)
@@ -126,6 +152,9 @@ class Database:
             "secure_delete = OFF",
         ):
             self._connection.execute(f"PRAGMA {pragma}")
+        for step in ONE_STEPS:
+            self._connection.execute(step.view)
+            self._connection.execute(step.trigger)
         self._write_lock = WriteLock(self.path, _PATIENCE)
         self._pid = os.getpid()
         self._syncs = True
@@ -155,15 +184,16 @@ class Database:
             raise BackendUnavailable(f"the database {str(self.path)!r} cannot be used: {error}") from error
 
 
-class Transaction:
+class Turn:
     """The block of a `with`; entering gives the connection to write on."""
 
-    def __init__(self, database: Database, is_durable: bool) -> None:
+    def __init__(self, database: Database, is_durable: bool, is_whole: bool) -> None:
         self._database = database
         self._is_durable = is_durable
+        self._is_whole = is_whole
 
     def __enter__(self) -> sqlite3.Connection:
-        return self._database.begin(self._is_durable)
+        return self._database.begin(self._is_durable, self._is_whole)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._database.end(keep=error is None)

@@ -6,9 +6,6 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
-import msgspec
-from msgspec import Struct
-
 from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Verdict
 from tenure.backends.sql.dialect import (
     KEPT_FAILURES,
@@ -24,6 +21,18 @@ from tenure.backends.sql.dialect import (
 )
 from tenure.backends.sql.guarding import apply, changes_of
 from tenure.backends.sql.sqlite import statements as sql
+from tenure.backends.sql.sqlite.columns import (
+    Granted,
+    are_plain_runs,
+    due_of,
+    expired_rows,
+    granted,
+    key_list,
+    lease_of,
+    pairs_of,
+    ready_rows,
+    to_text,
+)
 from tenure.backends.sql.sqlite.database import Database
 from tenure.backends.sql.sqlite.wakeup import Wakeup, open_wakeup
 from tenure.backends.sql.steering import end
@@ -34,31 +43,6 @@ Plan = list[tuple[str, dict[str, Any]]]
 T = TypeVar("T")
 V = TypeVar("V", Ack, Nack, Abandon)
 _PROMOTE_BATCH = 1000  # a flood that falls due at one instant is promoted over several claims, none of them long
-
-
-class _Ready(Struct, array_like=True, gc=False):
-    """One claimed row, as CLAIM writes it."""
-
-    key: int
-    id: str
-    rank: int
-    attempts: int
-    crashes: int
-    fence: int
-    suspect: bool
-    due: int
-    size: int
-
-
-_to_json = msgspec.json.Encoder().encode
-_rows = msgspec.json.Decoder(list[_Ready], strict=False).decode
-_expired = msgspec.json.Decoder(list[Expired], strict=False).decode
-_keys = msgspec.json.Decoder(list[int]).decode
-_pairs = msgspec.json.Decoder(list[tuple[str, int]]).decode
-
-
-def _text(value: Any) -> str:
-    return _to_json(value).decode()
 
 
 class SqliteDialect:
@@ -121,13 +105,22 @@ class SqliteDialect:
         return open_wakeup(self._database.log)
 
     def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]:
-        with self._database.write() as tx:
-            return fill(queues, limit, partial(self._claim_from, tx, grant))
+        """From several queues in one transaction: what one of them granted must not be lost by an error in the next."""
+        with self._database.turn() if len(queues) == 1 else self._database.write() as tx:
+            found = fill(queues, limit, partial(self._claim_from, tx, grant))
+        return [lease_of(queue, row, body, grant.owner) for queue, row, body in found]
 
     def archive(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
+        if are_plain_runs(verdicts):
+            held = ",".join([f"{v.lease.id} {v.lease.fence}" for v in verdicts])
+            batch = self._batch({v.lease.token: v.run for v in verdicts}, verdicts)
+            batch |= {"owner": owner, "held": held, "state": verdicts[0].state}
+            if self._database.step(sql.ARCHIVE_RUNS.call, batch):
+                return {(v.lease.id, v.lease.fence) for v in verdicts}
+
         def plan(held: Sequence[Ack]) -> Plan:
             items = [(v.lease.token, v.state, v.seconds, v.reason, v.output, v.run) for v in held]
-            return [(sql.ARCHIVE, {"items": _text(items), "now": self.now()}), *_endings(held)]
+            return [(sql.ARCHIVE.call, self._batch(items, held))]
 
         return self._settle(owner, verdicts, plan)
 
@@ -144,15 +137,14 @@ class SqliteDialect:
                 )
                 for v in held
             ]
-            batch = {"items": _text(items), "now": now}
-            return [(sql.RETURN_READY, batch), (sql.RETURN_DELAYED, batch), *_failures(held), _unlease(held)]
+            return [*_failures(held), (sql.RETURN.call, self._batch(items, held))]
 
         return self._settle(owner, verdicts, plan)
 
     def bury(self, owner: str, verdicts: Sequence[Abandon]) -> set[Pair]:
         def plan(held: Sequence[Abandon]) -> Plan:
             items = [(v.lease.token, v.reason, v.charge == "attempt", v.charge == "crash") for v in held]
-            return [(sql.BURY, {"items": _text(items), "now": self.now()}), *_failures(held), *_endings(held)]
+            return [*_failures(held), (sql.BURY.call, self._batch(items, held))]
 
         return self._settle(owner, verdicts, plan)
 
@@ -160,7 +152,7 @@ class SqliteDialect:
         asked = _asked(grant.owner, leases)
         with self._database.write() as tx:
             held, _ = _held(tx, asked)
-            keys = _text([lease.token for lease in leases if (lease.id, lease.fence) in held])
+            keys = to_text([lease.token for lease in leases if (lease.id, lease.fence) in held])
             tx.execute(sql.RENEW, {"keys": keys, "expires": self.now() + round(grant.seconds * MICROSECOND)})
         return held
 
@@ -170,8 +162,8 @@ class SqliteDialect:
             return []
         with self._database.write() as tx:
             found, cancelled = tx.execute(sql.EXPIRED, moment).fetchone()
-            expired = _expired(found)
-            keys = {"keys": _text([row.key for row in expired])}
+            expired = expired_rows(found)
+            keys = {"keys": to_text([row.key for row in expired])}
             tx.execute(sql.RETURN_EXPIRED, keys)
             tx.execute(sql.DROP_LEASES, keys)
             self._end(tx, cancelled)
@@ -203,50 +195,62 @@ class SqliteDialect:
     def close(self) -> None:
         self._database.close()
 
-    def _claim_from(self, tx: Any, grant: Grant, queue: str, limit: int, alone: bool) -> Claim:
+    def _claim_from(self, tx: Any, grant: Grant, queue: str, limit: int, alone: bool) -> Claim[Granted]:
         now = self.now()
         wanted = {"queue": queue, "limit": limit, "now": now, "most": _PROMOTE_BATCH}
         found, bodies, something_is_due = tx.execute(sql.CLAIM, wanted).fetchone()
         if something_is_due:
+            if not tx.in_transaction:
+                tx.execute(sql.BEGIN)
             tx.execute(sql.PROMOTE, wanted)
             tx.execute(sql.PROMOTED, wanted)
             found, bodies, _ = tx.execute(sql.CLAIM, wanted).fetchone()
-        rows, met_suspect = up_to_suspect(_rows(found), alone)
+        rows, met_suspect = up_to_suspect(ready_rows(found), alone)
         if rows:
-            claim = {"queue": queue, "rank": rows[-1].rank, "key": rows[-1].key}
             expires = now + round(grant.seconds * MICROSECOND)
-            tx.execute(sql.GRANT, {**claim, "owner": grant.owner, "expires": expires})
-            tx.execute(sql.GRANTED, claim)
-        return Claim(_leases(queue, rows, bodies, grant.owner), met_suspect)
+            claimed = {
+                "queue": queue,
+                "rank": rows[-1].rank,
+                "key": rows[-1].key,
+                "keys": to_text([row.key for row in rows]),
+            }
+            tx.execute(sql.GRANT.call, {**claimed, "owner": grant.owner, "expires": expires})
+        return Claim(granted(queue, rows, bodies), met_suspect)
 
     def _settle(self, owner: str, verdicts: Sequence[V], plan: Callable[[Sequence[V]], Plan]) -> set[Pair]:
         """The statements are made up before the database is taken: nearly always every lease is held."""
         steps = plan(verdicts)
         leases = [verdict.lease for verdict in verdicts]
         asked, pairs = _asked(owner, leases), {(lease.id, lease.fence) for lease in leases}
-        with self._database.write() as tx:
+        with self._database.turn() as tx:
             held, cancelled = _held(tx, asked)
             if held != pairs:
                 held &= pairs
                 mine = [verdict for verdict in verdicts if (verdict.lease.id, verdict.lease.fence) in held]
                 steps = plan(mine) if mine else []
+            changes = changes_of(verdicts, held)
+            if len(steps) > 1 or changes or cancelled != "[]":
+                tx.execute(sql.BEGIN)
             for statement, parameters in steps:
                 tx.execute(statement, parameters)
-            if changes := changes_of(verdicts, held):
+            if changes:
                 apply(self, _rows_on(tx), changes)
             self._end(tx, cancelled)
         return held
 
+    def _batch(self, items: Any, held: Sequence[Verdict]) -> dict[str, Any]:
+        return {"items": to_text(items), "keys": to_text([verdict.lease.token for verdict in held]), "now": self.now()}
+
     def _end(self, tx: Any, cancelled: str) -> None:
         """What waits again although somebody cancelled it ends; `cancelled` is a JSON array of keys."""
         if cancelled != "[]":
-            end(_rows_on(tx), _keys(cancelled), self.now())
+            end(_rows_on(tx), key_list(cancelled), self.now())
 
 
 def _put(tx: Any, messages: Sequence[Message], now: int) -> list[str]:
     batch = {"now": now, "first": tx.execute(sql.NEXT_KEY, {"now": now}).fetchone()[0]}
     rows = [
-        (key, m.id, m.queue, -m.priority, m.handler, m.name, now, _due(m, now), m.body, m.unique)
+        (key, m.id, m.queue, -m.priority, m.handler, m.name, now, due_of(m, now), m.body, m.unique)
         for key, m in enumerate(messages, batch["first"])
     ]
     statement = sql.PUT_NEW if all(m.is_new for m in messages) else sql.PUT_JOB
@@ -259,36 +263,8 @@ def _put(tx: Any, messages: Sequence[Message], now: int) -> list[str]:
     return [id for (id,) in tx.execute(sql.PUT_IDS, batch)]
 
 
-def _due(message: Message, now: int) -> int:
-    return message.due or (now + round(message.delay * MICROSECOND) if message.delay else now)
-
-
-def _leases(queue: str, rows: list[_Ready], bodies: bytes, owner: str) -> list[Lease]:
-    leases = []
-    start = 0
-    for row in rows:
-        end = start + row.size
-        leases.append(
-            Lease(
-                id=row.id,
-                queue=queue,
-                body=bodies[start:end],
-                owner=owner,
-                fence=row.fence,
-                attempts=row.attempts,
-                crashes=row.crashes,
-                suspect=row.suspect,
-                priority=-row.rank,
-                due=row.due,
-                token=row.key,
-            )
-        )
-        start = end
-    return leases
-
-
 def _asked(owner: str, leases: Sequence[Lease]) -> dict[str, str]:
-    return {"keys": _text([lease.token for lease in leases]), "owner": owner}
+    return {"keys": to_text([lease.token for lease in leases]), "owner": owner}
 
 
 def _held(tx: Any, asked: dict[str, str]) -> tuple[set[Pair], str]:
@@ -297,7 +273,7 @@ def _held(tx: Any, asked: dict[str, str]) -> tuple[set[Pair], str]:
     Ids, not keys, because a key may be used again once its job has ended and the clock was set back.
     """
     found, cancelled = tx.execute(sql.HELD, asked).fetchone()
-    return set(_pairs(found)), cancelled
+    return set(pairs_of(found)), cancelled
 
 
 def _failures(verdicts: Sequence[Nack | Abandon]) -> Plan:
@@ -305,18 +281,8 @@ def _failures(verdicts: Sequence[Nack | Abandon]) -> Plan:
     found = failures(verdicts)
     if not found:
         return []
-    trimmed = {"items": _text([item[:2] for item in found]), "keep": KEPT_FAILURES}
-    return [(sql.KEEP_FAILURES, {"items": _text(found)}), (sql.TRIM_FAILURES, trimmed)]
-
-
-def _unlease(verdicts: Sequence[Verdict]) -> tuple[str, dict[str, Any]]:
-    return sql.DROP_LEASES, {"keys": _text([verdict.lease.token for verdict in verdicts])}
-
-
-def _endings(verdicts: Sequence[Verdict]) -> Plan:
-    """Steps that take a job out of the live tables."""
-    dropped = _unlease(verdicts)
-    return [dropped, (sql.DROP_JOBS, dropped[1])]
+    trimmed = {"items": to_text([item[:2] for item in found]), "keep": KEPT_FAILURES}
+    return [(sql.KEEP_FAILURES, {"items": to_text(found)}), (sql.TRIM_FAILURES, trimmed)]
 
 
 @lru_cache
@@ -330,4 +296,4 @@ def _rows_on(tx: Any) -> Rows:
 
 
 def _bound(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _text(value) if isinstance(value, list) else value for name, value in parameters.items()}
+    return {name: to_text(value) if isinstance(value, list) else value for name, value in parameters.items()}

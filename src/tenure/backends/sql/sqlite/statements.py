@@ -2,8 +2,34 @@
 
 sqlite3 releases the GIL once a step, and taking it back from a busy thread costs up to a switch interval,
 so every statement is a single step: batches go in as one JSON text and come back as one row.
+What a busy worker does in several statements is one step too, and commits itself (`OneStep`).
 """
 
+import re
+from typing import NamedTuple
+
+
+class OneStep(NamedTuple):
+    """Several statements as one: the trigger of a view, whose only row are their parameters."""
+
+    statements: tuple[str, ...]
+    view: str
+    trigger: str
+    call: str
+
+
+def one_step(name: str, *statements: str) -> OneStep:
+    names = dict.fromkeys(re.findall(r":(\w+)", " ".join(statements)))
+    body = re.sub(r":(\w+)", r"NEW.\1", ";\n".join(statements))
+    return OneStep(
+        statements,
+        f"CREATE TEMP VIEW {name} AS SELECT {', '.join(f'NULL AS {each}' for each in names)}",
+        f"CREATE TEMP TRIGGER {name}_step INSTEAD OF INSERT ON {name} BEGIN\n{body};\nEND",
+        f"INSERT INTO {name} VALUES ({', '.join(f':{each}' for each in names)})",
+    )
+
+
+BEGIN = "BEGIN IMMEDIATE"
 NEXT_KEY = "SELECT max(:now, coalesce(max(key) + 1, 0)) FROM tenure_job"
 _INTO_JOB = """
 INSERT OR IGNORE INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body, only_one)
@@ -47,41 +73,90 @@ FROM (
     WHERE r.queue = :queue ORDER BY r.rank, r.key LIMIT :limit
 )
 """
-GRANT = """
+_UP_TO = "queue = :queue AND (rank, key) <= (:rank, :key)"  # and among these a job that joined a transaction since
+GRANT = one_step(
+    "tenure_grant",
+    f"""
 INSERT INTO tenure_lease
 SELECT key, queue, rank, attempts, crashes, fence + 1, suspect, :owner, :expires, 0, NULL, NULL
-FROM tenure_ready WHERE queue = :queue AND (rank, key) <= (:rank, :key)
-"""
-GRANTED = "DELETE FROM tenure_ready WHERE queue = :queue AND (rank, key) <= (:rank, :key)"
+FROM tenure_ready WHERE {_UP_TO} AND key IN (SELECT value FROM json_each(:keys))
+""",
+    f"DELETE FROM tenure_ready WHERE {_UP_TO} AND key IN (SELECT key FROM tenure_lease)",
+)
 
 HELD = """
 SELECT json_group_array(json_array(j.id, l.fence)), json_group_array(l.key) FILTER (WHERE l.asked)
 FROM json_each(:keys) AS e JOIN tenure_lease AS l ON l.key = e.value JOIN tenure_job AS j ON j.key = l.key
 WHERE l.owner = :owner
 """
-ARCHIVE = """
+DROP_LEASES = "DELETE FROM tenure_lease WHERE key IN (SELECT value FROM json_each(:keys))"
+_DROP_JOBS = "DELETE FROM tenure_job WHERE key IN (SELECT value FROM json_each(:keys))"
+_ARCHIVED = """
 INSERT OR REPLACE INTO tenure_history
-SELECT j.id, l.queue, l.rank, j.handler, j.name, e.value ->> 1, l.attempts, l.crashes, l.fence,
-       j.enqueued, j.due, :now, l.owner, e.value ->> 2, e.value ->> 3, e.value ->> 4, nullif(e.value -> 5, 'null')
-FROM json_each(:items) AS e JOIN tenure_lease AS l ON l.key = e.value ->> 0 JOIN tenure_job AS j ON j.key = l.key
+SELECT j.id, l.queue, l.rank, j.handler, j.name, {state}, l.attempts, l.crashes, l.fence,
+       j.enqueued, j.due, :now, l.owner, {seconds}, {reason}, {output}, {run}
+FROM json_each(:items) AS e JOIN tenure_lease AS l ON l.key = {key} JOIN tenure_job AS j ON j.key = l.key
 """
-BURY = """
+ARCHIVE = one_step(
+    "tenure_archive",
+    _ARCHIVED.format(
+        key="e.value ->> 0",
+        state="e.value ->> 1",
+        seconds="e.value ->> 2",
+        reason="e.value ->> 3",
+        output="e.value ->> 4",
+        run="nullif(e.value -> 5, 'null')",
+    ),
+    DROP_LEASES,
+    _DROP_JOBS,
+)
+# What nearly every batch is: runs that say nothing, on leases that are all held. 2.8 instead of 5.1 us for a row.
+ARCHIVE_RUNS = one_step(
+    "tenure_archive_runs",
+    """
+SELECT RAISE(ABORT, 'not all are held') WHERE :held IS NOT (
+    SELECT group_concat(j.id || ' ' || l.fence)
+    FROM json_each(:keys) AS e JOIN tenure_lease AS l ON l.key = e.value JOIN tenure_job AS j ON j.key = l.key
+    WHERE l.owner = :owner AND NOT l.asked
+)
+""",
+    _ARCHIVED.format(
+        key="CAST(e.key AS INTEGER)",
+        state=":state",
+        seconds="e.value ->> 2",
+        reason="NULL",
+        output="NULL",
+        run="e.value",
+    ),
+    DROP_LEASES,
+    _DROP_JOBS,
+)
+BURY = one_step(
+    "tenure_bury",
+    """
 INSERT OR REPLACE INTO tenure_dead
 SELECT j.id, l.queue, l.rank, j.handler, j.name, l.attempts + (e.value ->> 2), l.crashes + (e.value ->> 3), l.fence,
        j.enqueued, j.due, :now, l.owner, e.value ->> 1, j.body
 FROM json_each(:items) AS e JOIN tenure_lease AS l ON l.key = e.value ->> 0 JOIN tenure_job AS j ON j.key = l.key
-"""
-RETURN_READY = """
+""",
+    DROP_LEASES,
+    _DROP_JOBS,
+)
+RETURN = one_step(
+    "tenure_return",
+    """
 INSERT INTO tenure_ready
 SELECT l.queue, l.rank, l.key, l.attempts + (e.value ->> 2), l.crashes + (e.value ->> 3), l.fence, e.value ->> 4
 FROM json_each(:items) AS e JOIN tenure_lease AS l ON l.key = e.value ->> 0 WHERE e.value ->> 1 <= :now
-"""
-RETURN_DELAYED = """
+""",
+    """
 INSERT INTO tenure_delayed
 SELECT l.key, l.queue, l.rank, l.attempts + (e.value ->> 2), l.crashes + (e.value ->> 3), l.fence, e.value ->> 4,
        e.value ->> 1
 FROM json_each(:items) AS e JOIN tenure_lease AS l ON l.key = e.value ->> 0 WHERE e.value ->> 1 > :now
-"""
+""",
+    DROP_LEASES,
+)
 KEEP_FAILURES = """
 INSERT OR REPLACE INTO tenure_failure
 SELECT e.value ->> 0, e.value ->> 1, e.value -> 2 FROM json_each(:items) AS e
@@ -94,8 +169,6 @@ DELETE FROM tenure_failure WHERE (id, fence) IN (
     )
 )
 """
-DROP_LEASES = "DELETE FROM tenure_lease WHERE key IN (SELECT value FROM json_each(:keys))"
-DROP_JOBS = "DELETE FROM tenure_job WHERE key IN (SELECT value FROM json_each(:keys))"
 RENEW = "UPDATE tenure_lease SET expires = :expires WHERE key IN (SELECT value FROM json_each(:keys))"
 
 EXPIRED = """
@@ -127,3 +200,5 @@ KEEP_RECORDS = """
 INSERT OR REPLACE INTO tenure_record (id, queue, state, moment, record)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(:rows)
 """
+
+ONE_STEPS = (GRANT, ARCHIVE, ARCHIVE_RUNS, BURY, RETURN)
