@@ -141,12 +141,33 @@ def run_script(url, script):
         connection.commit()
 
 
+def test_a_job_that_ended_before_is_known_by_its_last_end(url, message):
+    from tenure.backends.contract import Ack
+
+    backend = open_backend(url, SystemClock())
+    backend.put([message(1), message(2)])
+    first, second = backend.lease(["mail"], limit=2, seconds=60)
+    backend._dialect.transact(
+        lambda rows: rows(
+            "INSERT INTO tenure_history"
+            " (id, queue, rank, handler, state, attempts, crashes, fence, enqueued, due, finished)"
+            " SELECT id, queue, rank, handler, 'cancelled', 0, 0, 0, enqueued, due, 1 FROM tenure_job WHERE id = :id",
+            {"id": second.id},
+        )
+    )
+
+    assert backend.ack([Ack(lease=first, seconds=0.5), Ack(lease=second, seconds=0.5)]) == []
+    found = [backend.find(lease.id) for lease in (first, second)]
+    backend.close()
+    assert [(job.state, job.seconds) for job in found] == [("done", 0.5), ("done", 0.5)]
+
+
 def test_batches_are_never_compared_row_by_row(postgres_url, message, monkeypatch):
     plans = []
     real = dialect._rows
 
     def explained(connection, statement, parameters):
-        if statement in (statements.ARCHIVE, statements.GIVE_BACK, statements.BURY, statements.RENEW):
+        if statement in (statements.ARCHIVE_NEW, statements.GIVE_BACK, statements.BURY, statements.RENEW):
             plans.append("\n".join(row[0] for row in connection.execute(f"EXPLAIN {statement}", parameters)))
         return real(connection, statement, parameters)
 

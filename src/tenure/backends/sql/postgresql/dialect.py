@@ -4,7 +4,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from itertools import chain, repeat
 from typing import Any, TypeVar
@@ -107,6 +107,7 @@ class PostgresDialect:
         return self._settle(
             sql.ARCHIVE,
             verdicts,
+            sql.ARCHIVE_NEW,
             owner=owner,
             states=text_array([v.state for v in verdicts]),
             seconds=number_array([v.seconds for v in verdicts]),
@@ -230,14 +231,16 @@ class PostgresDialect:
             return self._claim_from(grant, queue, limit, alone)
         return Claim(leases, met_suspect=any(row[1] for row in rows))
 
-    def _settle(self, statement: str, verdicts: Sequence[Any], **columns: Any) -> set[Pair]:
+    def _settle(self, statement: str, verdicts: Sequence[Any], hopeful: str | None = None, **columns: Any) -> set[Pair]:
+        """The `hopeful` statement is cheaper, and does nothing at all where a row is in its way."""
         keys = {
             "keys": number_array([v.lease.token for v in verdicts]),
             "fences": number_array([v.lease.fence for v in verdicts]),
         }
         values = {**keys, **columns, "now": self._moment()}
         if all(verdict.change is None for verdict in verdicts):
-            return set(self._on_a_connection(lambda connection: _rows(connection, statement, values), again=False)[0])
+            statements = [hopeful, statement] if hopeful else [statement]
+            return set(self._on_a_connection(partial(_first_rows, statements, values), again=False)[0])
 
         def settle(rows: Rows) -> set[Pair]:
             held = set(rows(statement, values))
@@ -296,6 +299,15 @@ class PostgresDialect:
 def _rows(connection: Connection, statement: str, parameters: Mapping[str, Any]) -> list[Any]:
     cursor = connection.execute(translated(statement), parameters or None)
     return cursor.fetchall() if cursor.description else []
+
+
+def _first_rows(statements: Sequence[str], parameters: Mapping[str, Any], connection: Connection) -> list[Any]:
+    """Of the first statement that meets no row in its way; the last one copes."""
+    *hopeful, last = statements
+    for statement in hopeful:
+        with suppress(psycopg.errors.UniqueViolation):
+            return _rows(connection, statement, parameters)
+    return _rows(connection, last, parameters)
 
 
 @lru_cache

@@ -120,7 +120,7 @@ failed AS (
     INSERT INTO tenure_failure (id, fence, record) SELECT id, fence, record FROM held WHERE record IS NOT NULL
     ON CONFLICT (id, fence) DO UPDATE SET record = excluded.record
 )"""
-ARCHIVE = f"""
+_ARCHIVE = f"""
 WITH item AS MATERIALIZED (
     SELECT * FROM unnest(
         %(keys)s::bigint[], %(fences)s::int[], %(states)s::text[], %(seconds)s::float8[], %(reasons)s::text[],
@@ -132,8 +132,12 @@ WITH item AS MATERIALIZED (
 {_HISTORY.replace("output)", "output, run)")}
 SELECT j.id, h.queue, h.rank, j.handler, j.name, h.state, h.attempts, h.crashes, h.fence, j.enqueued, j.due, {NOW},
        %(owner)s, h.seconds, h.reason, h.output, h.run
-FROM held AS h JOIN gone AS j ON j.key = h.key {_AGAIN} RETURNING id, fence
+FROM held AS h JOIN gone AS j ON j.key = h.key {{again}} RETURNING id, fence
 """
+ARCHIVE = _ARCHIVE.format(again=_AGAIN)
+ARCHIVE_NEW = _ARCHIVE.format(
+    again=""
+)  # refused when one has ended before; 11.3 instead of 14.1 us of the server's time
 BURY = f"""
 WITH item AS MATERIALIZED (
     SELECT * FROM unnest(
