@@ -54,7 +54,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=1, help="take the median of this many")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--url", help="a server of yours: each row makes a database of its own there")
-    where.add_argument("--server", choices=["postgresql", "mariadb", "redis"], help="start one")
+    where.add_argument("--server", choices=["postgresql", "mariadb", "redis", "beanstalk"], help="start one")
     parser.add_argument("--volatile", action="store_true", help="the server that is started need not write to disk")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/latest.json"))
     return parser.parse_args()

@@ -12,6 +12,11 @@ from tenure.backends.contract import Ack, Lease, Message
 from tenure.clock import SystemClock
 from tenure.definition.identity import new_id
 from tenure.execution.attempt import Performer
+from tenure.guards.changes import taking
+from tenure.guards.keys import lock_key
+from tenure.guards.slots import AtMost
+from tenure.guards.states import Holder
+from tenure.guards.store import Store
 from tenure.wire.envelope import Wire
 from tenure.wire.signing import new_key
 from tenure.worker.pipeline import Defaults, Pipeline
@@ -21,11 +26,13 @@ _SETTLES = 500
 
 
 def stages(jobs: int) -> dict[str, float]:
-    """Microseconds a job for build, seal, put, lease, open, call with decide, and settle."""
+    """Microseconds a job for build, seal, put, lease, open, call with decide, and settle; and for a guard."""
     with place() as (url, _), Tenure(url, keys=[new_key().dump()]) as app:
         before = server_seconds()
         spent = spend(app, jobs, time.perf_counter)
         served = server_cost(before, jobs)
+        if isinstance(app.backend, Store):
+            spent["guard"] = _guard(app.backend, jobs)
     return {**{f"{name} µs": seconds / jobs * 1e6 for name, seconds in spent.items()}, **served}
 
 
@@ -62,6 +69,15 @@ def spend(app: Tenure, jobs: int, timer: Callable[[], float]) -> dict[str, float
         for chunk in _chunks(verdicts, _SETTLES):
             channel.backend.ack([verdict for verdict in chunk if isinstance(verdict, Ack)])
     return spent
+
+
+def _guard(store: Store, jobs: int) -> float:
+    """Seconds to take a lock of its own for each of so many jobs; it is released as a part of settling."""
+    locks = [taking([AtMost(lock_key(f"n{each}"))], Holder(f"j{each}", 1, 60.0)) for each in range(jobs)]
+    begun = time.perf_counter()
+    for chunk in _chunks(locks, _LEASES):
+        store.change(chunk)
+    return time.perf_counter() - begun
 
 
 def _noop(i: int) -> None:

@@ -124,9 +124,12 @@ class CommandLine:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    def python(self, script: str) -> None:
-        """Run a script of the folder."""
-        subprocess.run([sys.executable, script], cwd=self.folder, env=self.environment, check=True, timeout=PATIENCE)
+    def python(self, *arguments: str) -> str:
+        """Run a script of the folder, or code after `-c`; what it prints."""
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=self.folder, env=self.environment, check=True, stdout=subprocess.PIPE, text=True, timeout=PATIENCE,
+        ).stdout  # fmt: skip
 
     def enqueue(self, *arguments: str) -> str:
         return str(self.json("enqueue", *arguments)["id"])

@@ -5,15 +5,27 @@ from secrets import token_hex
 
 import pytest
 
+TWO_DEAD = """
+from shop import app, fail
+
+print(fail.enqueue(text="one"))
+app.worker(burst=True).run()
+print(fail.using(queue="emails", name="letter", max_retries=0).enqueue())
+app.worker("emails", burst=True).run()
+"""
+THREE_DEAD = """
+from shop import add, app
+
+for _ in range(3):
+    print(add.enqueue(a=1))
+app.worker(burst=True).run()
+"""
+
 
 @pytest.fixture
 def two_dead(tenure):
     """Dead letters on two queues; the older one first."""
-    first = tenure.enqueue("fail", "--payload", '{"text": "one"}')
-    tenure("work", "--burst")
-    second = tenure.enqueue("fail", "--queue", "emails", "--name", "letter", "--max-retries", "0")
-    tenure("work", "emails", "--burst")
-    return first, second
+    return tuple(tenure.python("-c", TWO_DEAD).split())
 
 
 @pytest.fixture
@@ -21,9 +33,8 @@ def mended(tenure):
     """Three dead letters whose cause is gone since."""
     shop = tenure.folder / "shop.py"
     code = shop.read_text()
-    ids = [tenure.enqueue("add", "--payload", '{"a": 1}') for _ in range(3)]
     shop.write_text(code.replace("return a + b", "raise OSError"))
-    tenure("work", "--burst")
+    ids = tenure.python("-c", THREE_DEAD).split()
     shop.write_text(code)
     return ids
 

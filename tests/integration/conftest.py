@@ -37,7 +37,7 @@ def app(url, clock):
         yield app
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def message():
     """Makes messages: message(7, queue="mail")."""
 

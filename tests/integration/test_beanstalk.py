@@ -430,13 +430,13 @@ def test_workers_killed_one_after_the_other_lose_no_job(beanstalk_url, prefix, s
         def step(number: int):
             ran.add(number)
 
-        app.enqueue_many(step.build(number=number) for number in range(2000))
+        app.enqueue_many(step.build(number=number) for number in range(700))
         for _ in range(3):
             worker = start(APP, url, key)
-            ran.update(int(worker.stdout.readline()) for _ in range(200))
+            ran.update(int(worker.stdout.readline()) for _ in range(50))
             worker.kill()
             ran.update(int(line) for line in worker.stdout.read().split())
             worker.wait()
         app.worker(burst=True).run()
-        assert ran == set(range(2000))
+        assert ran == set(range(700))
         assert app.backend.counts() == {}

@@ -476,7 +476,7 @@ class TestForeignStore:
             job = app.job(name="charge", single_instance=True)(lambda: ran.append(1))
             for _ in range(2):
                 job.using(idempotency_key="order-7").enqueue()
-            app.worker(most=2).run()
+                app.worker(most=1).run()
             assert ran == [1]
 
     def test_where_a_job_cannot_be_parked_it_is_postponed(self, tmp_path, url):

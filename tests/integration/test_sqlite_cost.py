@@ -12,6 +12,7 @@ from tenure.backends.sql import guards_words
 from tenure.backends.sql import statements as neutral
 from tenure.backends.sql.sqlite import statements
 from tenure.backends.sql.sqlite.dialect import translated
+from tenure.clock import SystemClock
 
 # For people and for the janitor: they may look at every row of a state, or sort a page.
 COLD = {
@@ -36,24 +37,20 @@ HOT = [
 HARMLESS = ("VIRTUAL TABLE", "CONSTANT ROW", "SUBQUERY", "subquery", "SCAN new")  # `new` is one row
 
 
-@pytest.fixture
-def backend(tmp_path, clock):
-    backend = open_backend(f"sqlite:///{tmp_path}/jobs.db?synchronous=normal", clock)
-    yield backend
-    backend.close()
-
-
-@pytest.fixture
-def populated(backend, message, tmp_path):
-    """A connection to a database with thousands of rows in every table."""
+@pytest.fixture(scope="module")
+def populated(message, tmp_path_factory):
+    """A connection to a database with thousands of rows in every table, to look at."""
+    path = tmp_path_factory.mktemp("populated") / "jobs.db"
+    backend = open_backend(f"sqlite:///{path}?synchronous=normal", SystemClock())
     for first in range(0, 12_000, 3000):
         batch = range(first, first + 3000)
         backend.put([message(number, delay=60 * (first == 0), priority=number % 10) for number in batch])
     leases = backend.lease(["mail"], limit=6000, seconds=60)
     backend.ack([Ack(lease=lease) for lease in leases[:3000]])
-    connection = sqlite3.connect(tmp_path / "jobs.db")
+    connection = sqlite3.connect(path)
     yield connection
     connection.close()
+    backend.close()
 
 
 @pytest.mark.parametrize("statement", HOT)

@@ -1,6 +1,7 @@
-"""Entity: one queue of the namespace: a receiver, a sender, and a desk where locks are renewed and settled by token.
+"""Entity: one queue of the namespace: a receiver, a sender, a desk where locks are renewed and settled by token,
+and a window on the dead letters.
 
-The SDK's objects are not made for several threads, so each of the three has a lock. Opening a link takes half a second:
+The SDK's objects are not made for several threads, so each of the four has a lock. Opening a link takes half a second:
 they are opened once and kept. A receiver leaves its credit with the service when it stops waiting, and what
 then arrives is locked for nobody: whoever does not ask again soon must `rest` it.
 """
@@ -20,6 +21,7 @@ from azure.servicebus import (
     ServiceBusReceivedMessage,
     ServiceBusReceiver,
     ServiceBusSender,
+    ServiceBusSubQueue,
 )
 from azure.servicebus._common import mgmt_handlers
 from azure.servicebus.exceptions import (
@@ -56,9 +58,11 @@ class Entity:
         self._receiving = threading.Lock()
         self._sending = threading.Lock()
         self._settling = threading.Lock()
+        self._looking = threading.Lock()
         self._receiver: ServiceBusReceiver | None = None
         self._sender: ServiceBusSender | None = None
         self._desk: ServiceBusSender | None = None
+        self._window: ServiceBusReceiver | None = None
         self._asked = 0.0
         self._has_credit = False
 
@@ -136,8 +140,20 @@ class Entity:
         )
         return bool(settled)
 
+    def dead(self, first: int, limit: int) -> list[ServiceBusReceivedMessage]:
+        """So many dead letters from this sequence number on; nothing is locked."""
+        with self._looking, self.service():
+            if self._window is None:
+                self._window = self.graves()
+                self._window.__enter__()
+            return self._window.peek_messages(max_message_count=limit, sequence_number=first)
+
+    def graves(self) -> ServiceBusReceiver:
+        """For whoever takes dead letters out, and closes it afterwards."""
+        return self._client.get_queue_receiver(self.name, sub_queue=ServiceBusSubQueue.DEAD_LETTER)
+
     def close(self) -> None:
-        for part in (self._receiver, self._sender, self._desk):
+        for part in (self._receiver, self._sender, self._desk, self._window):
             if part is not None:
                 with suppress(AzureError, OSError):
                     part.close()

@@ -1,9 +1,8 @@
 """Graveyard: the dead-letter queue beside each queue; looking takes no lock, replaying and deleting does."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
-from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage, ServiceBusReceiver, ServiceBusSubQueue
+from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage, ServiceBusReceiver
 
 from tenure.backends.asking import JobRecord
 from tenure.backends.facts import Facts, Marker, record, replayed
@@ -62,11 +61,10 @@ class Graveyard:
 
     def _peek(self, entity: Entity) -> list[Found]:
         found: list[Found] = []
-        with self._opened(entity) as graves:
-            after = 0
-            while page := graves.peek_messages(max_message_count=_PAGE, sequence_number=after):
-                found += [letters.read_dead(self.marker, message) for message in page]
-                after = (page[-1].sequence_number or 0) + 1
+        first = 1  # with 0 the SDK goes on behind what it showed last
+        while page := entity.dead(first, _PAGE):
+            found += [letters.read_dead(self.marker, message) for message in page]
+            first = (page[-1].sequence_number or 0) + 1
         return found
 
     def _act(self, ids: Sequence[str], act: Callable[[Entity, ServiceBusReceiver, list[Found]], None]) -> list[str]:
@@ -77,7 +75,7 @@ class Graveyard:
             seen = self._peek(entity)
             if not any(found.facts.id in wanted for found in seen):
                 continue
-            with self._opened(entity) as graves:
+            with entity.service(), entity.graves() as graves:
                 taken = [letters.read_dead(self.marker, message) for message in _take(graves, len(seen))]
                 chosen = [found for found in taken if found.facts.id in wanted]
                 act(entity, graves, chosen)
@@ -86,12 +84,6 @@ class Graveyard:
                         graves.abandon_message(found.message)
                 done += [found.facts.id for found in chosen]
         return done
-
-    @contextmanager
-    def _opened(self, entity: Entity) -> Iterator[ServiceBusReceiver]:
-        graves = self._entities.client.get_queue_receiver(entity.name, sub_queue=ServiceBusSubQueue.DEAD_LETTER)
-        with entity.service(), graves:
-            yield graves
 
 
 def _take(graves: ServiceBusReceiver, count: int) -> list[ServiceBusReceivedMessage]:

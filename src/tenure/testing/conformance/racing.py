@@ -1,8 +1,10 @@
-"""One of many processes that race for the same keys: `python -m tenure.testing.conformance.racing URL NUMBER`.
+"""Many processes that race for the same keys: `python -m tenure.testing.conformance.racing URL COUNT`.
 
-Prints a line for each thing it wins; nobody releases anything, so that whoever wins has won for good.
+Each prints a line for each thing it wins; nobody releases anything, so that whoever wins has won for good.
+They start together: all are forked from one that has imported everything, and wait for the same signal.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import cast
@@ -50,12 +52,35 @@ def _timed(change: Change) -> Change:
     return Change(change.keys, decide)
 
 
-def main(url: str, number: str) -> None:
+def run(url: str, number: int) -> None:
     backend = open_backend(url, SystemClock())
-    lines = race(cast(Store, backend), Holder(number, 1, HOUR))
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    lines = race(cast(Store, backend), Holder(str(number), 1, HOUR))
+    os.write(1, "".join(f"{line}\n" for line in lines).encode())
     backend.close()
 
 
+def main(url: str, count: int) -> int:
+    """How many of them failed."""
+    gate, shut = os.pipe()
+    racers = [pid for number in range(count) if (pid := _fork(url, number, gate, shut))]
+    os.close(shut)
+    return sum(os.waitpid(racer, 0)[1] != 0 for racer in racers)
+
+
+def _fork(url: str, number: int, gate: int, shut: int) -> int:
+    """The racer's pid; it waits until nobody keeps the gate shut."""
+    pid = os.fork()
+    if pid:
+        return pid
+    os.close(shut)
+    os.read(gate, 1)
+    try:
+        run(url, number)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        os._exit(1)
+    os._exit(0)
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(sys.argv[1], int(sys.argv[2])))
