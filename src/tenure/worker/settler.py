@@ -1,6 +1,7 @@
 """The settler: gathers verdicts and settles them in few round trips.
 
-It flushes when the runner is idle, when a batch is full, or a few milliseconds after the first verdict.
+It flushes when the runner is idle, when a batch is full, or a few milliseconds after the first verdict:
+what has run and is not settled runs again should this worker be killed.
 """
 
 import logging
@@ -29,6 +30,8 @@ V = TypeVar("V", Ack, Nack, Abandon, Park, Verdict)
 E = TypeVar("E", Ack, Abandon)
 F = TypeVar("F", Nack, Abandon)
 FULL = 500  # larger batches gained nothing (docs/adr/0003)
+FULL_OF_LONG = 10  # with 32 threads of 5 ms a kill repeated 50 finished jobs before
+_LONG = 0.001  # seconds of a job: those that take less come in floods
 LINGER = 0.01
 _LAST_TRIES = 5
 
@@ -56,6 +59,7 @@ class Settler:
         self._verdicts: deque[Verdict] = deque()
         self._first = threading.Event()
         self._hurry = threading.Event()
+        self._full = FULL
         self._stopping = False
         self.ticked: float | None = None  # none while there is nothing to do
         self.tally: Counter[Status] = Counter()
@@ -64,8 +68,9 @@ class Settler:
     def settle(self, verdict: Verdict) -> None:
         self._verdicts.append(verdict)
         if not self._first.is_set():
+            self._full = _full(verdict)
             self._first.set()
-        if len(self._verdicts) >= FULL:
+        if len(self._verdicts) >= self._full:
             self._hurry.set()
 
     def hurry(self) -> None:
@@ -171,3 +176,9 @@ class Settler:
         log_outcomes(verdicts)
         if self.recorder is not None:
             self.recorder(verdicts)
+
+
+def _full(first: Verdict) -> int:
+    """How many make a batch that begins with this one."""
+    run = None if isinstance(first, Park) else first.run
+    return FULL_OF_LONG if run is not None and run.seconds >= _LONG else FULL

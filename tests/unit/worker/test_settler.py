@@ -8,11 +8,11 @@ from tenure.backends.contract import Abandon, Ack, Message, Nack
 from tenure.backends.memory import MemoryBackend
 from tenure.definition.failure import Failure
 from tenure.errors import BackendUnavailable
-from tenure.events import LeaseLost, Listeners, Settled, Status
+from tenure.events import LeaseLost, Listeners, Run, Settled, Status
 from tenure.guards.memory import MemoryStore
 from tenure.testing import FakeClock
 from tenure.worker.holdings import Holdings
-from tenure.worker.settler import Settler
+from tenure.worker.settler import FULL_OF_LONG, Settler
 from tenure.worker.warden import Warden
 
 
@@ -70,6 +70,18 @@ def test_a_failure_is_kept_with_the_name_of_its_worker(events, verdict):
     settle(backend, [verdict(lease=lease, failure=Failure("ValueError", "no", 7, 1))], events)
 
     assert backend.find("0").failures == (Failure("ValueError", "no", 7, 1, worker="desk:1"),)
+
+
+@pytest.mark.parametrize(("seconds", "waits"), [(0.0001, True), (0.005, False)])
+def test_of_jobs_that_took_long_few_are_kept_waiting(seconds, waits):
+    backend = MemoryBackend()
+    settler = Settler(backend, Holdings(), Listeners(), Warden(MemoryStore(FakeClock())))
+
+    for lease in leased(backend, FULL_OF_LONG):
+        assert not settler._hurry.is_set()
+        settler.settle(Ack(lease=lease, run=Run("h", 0, seconds)))
+
+    assert settler._hurry.is_set() is not waits
 
 
 def test_one_flush_is_one_event(events):
