@@ -1,9 +1,13 @@
 """How a worker with children stops: what runs is finished, the rest goes back, and no process stays."""
 
+import os
 import signal
+import sys
 import time
 
 import pytest
+
+from tenure.execution.children.process import Child
 
 CHILDREN = [("process", "hold"), ("threads", "hold"), ("event_loop", "linger"), ("event_loop", "hold")]
 
@@ -71,6 +75,20 @@ def test_ctrl_c_reaches_the_children_through_their_worker_alone(site, runner, co
     site.say("released")
     assert worker.end().code == 0
     assert counted(site.job(id)) == ("done", 0, 0)
+
+
+def test_a_child_that_is_still_starting_leaves_signals_to_its_parent(tmp_path, eventually):
+    code = "import pathlib, signal, sys; blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())\n"
+    code += "pathlib.Path(sys.argv[1]).write_text(' '.join(str(int(each)) for each in blocked) + '.')"
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    child = Child([sys.executable, "-c", code, str(tmp_path / "blocked")], os.environ, 1)
+
+    eventually(lambda: (tmp_path / "blocked").exists() and (tmp_path / "blocked").read_text().endswith("."))
+    child.bury(child.end(5))
+
+    blocked = set(map(int, (tmp_path / "blocked").read_text()[:-1].split()))
+    assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= blocked
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
 
 
 def test_a_job_that_leaves_a_thread_running_does_not_keep_the_worker(site, nobody_left):

@@ -12,6 +12,7 @@ from tenure.execution.attempt import Attempt
 from tenure.execution.children.echo import Echo
 from tenure.execution.children.frames import Frames, Garbled, Order, Report, decode_report, frame
 from tenure.execution.children.marks import Marks
+from tenure.execution.children.signals import held_back
 from tenure.redaction import usual
 
 _FRAME = 64  # orders in a frame: the first can start before the last has arrived
@@ -41,14 +42,15 @@ class Child:
         self.marks = Marks(slots)
         descriptors = (orders_out, reports_in, self.marks.descriptor)
         try:
-            self._process = subprocess.Popen(
-                [*command, *map(str, descriptors)],
-                env=environment,
-                pass_fds=descriptors,
-                stdin=subprocess.DEVNULL,
-                stderr=errors_in,
-                process_group=0,
-            )
+            with held_back():
+                self._process = subprocess.Popen(
+                    [*command, *map(str, descriptors)],
+                    env=environment,
+                    pass_fds=descriptors,
+                    stdin=subprocess.DEVNULL,
+                    stderr=errors_in,
+                    process_group=0,
+                )
         except OSError:
             for descriptor in (self.orders, self.reports, errors):
                 os.close(descriptor)

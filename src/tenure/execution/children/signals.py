@@ -2,16 +2,28 @@
 
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 _LEFT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """What is started meanwhile hears none of them until it leaves them to its parent."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _LEFT)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def leave_signals_to_parent() -> None:
     """They are caught and not ignored: a program that a job starts would inherit that, and could not be stopped."""
     for number in _LEFT:
         signal.signal(number, _leave)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _LEFT)
     forks = _Forks()
     os.register_at_fork(before=forks.hold, after_in_parent=forks.go_on, after_in_child=forks.hear_again)
 
