@@ -34,6 +34,7 @@ SEARCHES = {
     "by a name that is rare": (Sought(name="nobody"), SAMPLE),
     "by age, newer": (Sought(since=9_999_991), 10),
     "by age, older": (Sought(before=9_999_990), SHOWN),
+    "by age, behind more than are looked at": (Sought(before=9_998_000), SHOWN),
     "by text": (Sought(text="result"), SHOWN),
     "by a text that is rare": (Sought(text="no such text"), SAMPLE),
 }

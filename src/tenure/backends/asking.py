@@ -15,7 +15,8 @@ from tenure.events import Run
 
 Fate = Literal["cancelled", "asked", "too_late", "unknown"]
 Turn = Literal["rescheduled", "running", "too_late", "unknown"]
-STATES = ("ready", "delayed", "parked", "leased", "done", "dead", "cancelled", "expired")
+ENDED = ("done", "dead", "cancelled", "expired")
+STATES = ("ready", "delayed", "parked", "leased", *ENDED)
 HEAD = 64  # bytes: where a message names its key
 
 
@@ -88,12 +89,12 @@ class Listable(Protocol):
         ...
 
     def page(
-        self, state: str, queue: str, *, limit: int, cursor: str | None = None
+        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
         """Jobs of one state and queue, without bodies, and the cursor of the next page, None after the last.
 
         What is ready is shown in the order it runs, what is delayed or leased by when that ends, what has ended
-        or died the newest first.
+        or died the newest first: with `before`, given for each page, from what did so before this time.
         """
         ...
 

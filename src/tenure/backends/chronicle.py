@@ -28,9 +28,12 @@ class Chronicle(Protocol):
     def queues_with(self, state: str) -> list[str]: ...
 
     def page(
-        self, state: str, queue: str, *, limit: int, cursor: str | None = None
+        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
-        """Jobs of one state and queue, the newest first, and the cursor of the next page, None after the last."""
+        """Jobs of one state and queue, the newest first, and the cursor of the next page, None after the last.
+
+        With `before`, given for each page, only those whose moment was before this time.
+        """
         ...
 
     def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:

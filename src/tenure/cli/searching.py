@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from tenure.backends.asking import STATES, JobRecord, Listable
+from tenure.backends.asking import ENDED, STATES, JobRecord, Listable
 from tenure.backends.letters import told
 
 PAGE = 100
@@ -38,7 +38,7 @@ def jobs(backend: Listable, sought: Sought) -> Iterator[JobRecord | None]:
     """Those that are sought, and None for each that was looked at and is not."""
     for state in sought.states or STATES:
         for queue in [sought.queue] if sought.queue else backend.queues_with(state):
-            for job in _all(backend, state, queue):
+            for job in _all(backend, state, queue, sought.before if state in ENDED else None):
                 yield job if sought.admits(job) else None
                 if sought.since is not None and (job.finished_at or sought.since) < sought.since:
                     break  # what follows ended even longer ago
@@ -55,10 +55,10 @@ def found(backend: Listable, sought: Sought, limit: int) -> tuple[list[JobRecord
     return kept[:limit], len(kept) > limit
 
 
-def _all(backend: Listable, state: str, queue: str) -> Iterator[JobRecord]:
+def _all(backend: Listable, state: str, queue: str, before: int | None) -> Iterator[JobRecord]:
     size, cursor = PAGE, None
     while True:
-        page, cursor = backend.page(state, queue, limit=size, cursor=cursor)
+        page, cursor = backend.page(state, queue, limit=size, cursor=cursor, before=before)
         yield from page
         if cursor is None:
             return

@@ -24,9 +24,9 @@ class MemoryChronicle:
             return sorted({record.queue for record in self._records.values() if record.state == state})
 
     def page(
-        self, state: str, queue: str, *, limit: int, cursor: str | None = None
+        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
-        found = self._of(state, queue)[::-1]
+        found = [each for each in reversed(self._of(state, queue)) if before is None or moment(each) < before]
         first = 0 if cursor is None else next((n for n, each in enumerate(found) if _place(each) < cursor), len(found))
         page = found[first : first + limit]
         return page, _place(page[-1]) if len(page) == limit else None

@@ -4,9 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from tenure.backends.asking import JobRecord
-
-_NEWEST_FIRST = ("done", "cancelled", "expired", "dead")
+from tenure.backends.asking import ENDED, JobRecord
 
 
 def page_of(
@@ -16,7 +14,7 @@ def page_of(
 
     def place(item: tuple[JobRecord, int]) -> tuple[int, int]:
         record, order = item
-        if state in _NEWEST_FIRST:
+        if state in ENDED:
             return -(record.finished_at or 0), -order
         when = {"delayed": record.due_at, "leased": record.lease_until or 0}
         return when.get(state, -record.priority), order

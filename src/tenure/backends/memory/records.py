@@ -55,7 +55,7 @@ class MemoryRecords:
         return sorted({entry.message.queue for entry in self._where(state)})
 
     def page(
-        self, state: str, queue: str, *, limit: int, cursor: str | None = None
+        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
         with self._table.changed:
             records = [
@@ -63,6 +63,8 @@ class MemoryRecords:
                 for entry in self._where(state)
                 if entry.message.queue == queue
             ]
+        if before is not None:
+            records = [each for each in records if each[0].finished_at is None or each[0].finished_at < before]
         return page_of(records, state, limit, cursor)
 
     def waiting(self) -> list[JobRecord]:

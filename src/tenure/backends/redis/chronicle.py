@@ -40,9 +40,9 @@ class RedisChronicle:
         return sorted(queue for each, _, queue in named if each == state)
 
     def page(
-        self, state: str, queue: str, *, limit: int, cursor: str | None = None
+        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
-        time, _, id = (cursor or "").partition(":")
+        time, _, id = (cursor or str(before or "")).partition(":")
         words: list[Word] = [f"{state}:{queue}", limit, time, id]
         found = patiently(lambda: self._scripts.run("page_records", self._key, words))
         page = [read(record) for record in found]

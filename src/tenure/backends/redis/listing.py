@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import structs
 
-from tenure.backends.asking import JobRecord
+from tenure.backends.asking import ENDED, JobRecord
 from tenure.backends.redis.names import Names
 from tenure.backends.redis.patience import patiently
 from tenure.backends.redis.scripts import Call, Scripts
@@ -26,9 +26,11 @@ class RedisListing:
         return self._queues()
 
     def page(
-        self, state: str, queue: str, *, limit: int, cursor: str | None = None
+        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
         key, start = self._names.queue(queue), int(cursor or 0)
+        if cursor is None and before is not None and state in ENDED:
+            start = patiently(lambda: self._scripts.run("newer", key, [state, before]))
         ids = patiently(lambda: self._scripts.run("page", key, [state, start, limit]))
         calls: list[Call] = [("find", key, [id]) for id in ids]
         found = patiently(lambda: self._scripts.run_each(calls)) if calls else []

@@ -49,9 +49,9 @@ class SqlChronicle:
             found.append(queue)
 
     def page(
-        self, state: str, queue: str, *, limit: int, cursor: str | None = None
+        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
-        first, second = _cursor(cursor) if cursor else (_LAST, "")
+        first, second = _cursor(cursor) if cursor else (before or _LAST, "")
         given = {"state": state, "queue": queue, "first": first, "second": second, "limit": limit}
         page = [read(record) for (record,) in self._dialect.read(PAGE, given)]
         return page, write((moment(page[-1]), page[-1].id)).decode() if len(page) == limit else None

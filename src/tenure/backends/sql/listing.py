@@ -48,9 +48,10 @@ class SqlListing:
         self._records = records
 
     def page(
-        self, state: str, queue: str, *, limit: int, cursor: str | None = None
+        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
-        first, second = _cursor(cursor) if cursor else (-_LAST, 0) if state in LIVE else (_LAST, "")
+        start = (-_LAST, 0) if state in LIVE else (before or _LAST, "")
+        first, second = _cursor(cursor) if cursor else start
         given = {"queue": queue, "first": first, "second": second, "limit": limit}
         if state in LIVE or state == "dead":
             rows = self._dialect.read(LIVE.get(state, DEAD), given)

@@ -73,6 +73,14 @@ class ChronicleConformance:
         assert ids(chronicle.page("done", "other", limit=9)[0]) == [id_of(8)]
         assert sorted(chronicle.queues_with("done")) == sorted([QUEUE, "other"])
 
+    def test_pages_may_begin_before_a_time(self, store: Chronicled) -> None:
+        store.chronicle.note([job(number) for number in range(1, 6)])
+        third = store.chronicle.find(id_of(3))
+        assert third is not None
+        found, cursor = store.chronicle.page("done", QUEUE, limit=1, before=third.finished_at)
+        rest, _ = store.chronicle.page("done", QUEUE, limit=9, cursor=cursor, before=third.finished_at)
+        assert ids([*found, *rest]) == [id_of(2), id_of(1)]
+
     def test_a_page_goes_on_where_its_last_job_was_though_that_is_gone(self, store: Chronicled) -> None:
         store.chronicle.note([job(number) for number in range(1, 6)])
         first, cursor = store.chronicle.page("done", QUEUE, limit=2)

@@ -18,10 +18,10 @@ from tenure.testing.conformance.messages import (
 )
 
 
-def walk(backend: ListableBackend, state: str, limit: int, queue: str = QUEUE) -> list[JobRecord]:
-    found, cursor = backend.page(state, queue, limit=limit)
+def walk(backend: ListableBackend, state: str, limit: int, *, before: int | None = None) -> list[JobRecord]:
+    found, cursor = backend.page(state, QUEUE, limit=limit, before=before)
     while cursor is not None:
-        page, cursor = backend.page(state, queue, limit=limit, cursor=cursor)
+        page, cursor = backend.page(state, QUEUE, limit=limit, cursor=cursor, before=before)
         found += page
     return found
 
@@ -64,6 +64,23 @@ class Listing:
             clock.advance(0.1)
         assert shown(backend, state) == [4, 3, 2, 1, 0]
         assert walk(backend, state, 9)[0].reason == "over"
+
+    @needs("Listable", "DeadLetters")
+    @pytest.mark.parametrize("state", ["done", "cancelled", "expired", "dead"])
+    def test_a_listing_may_begin_with_what_ended_before_a_time(
+        self, backend: ListableBackend, clock: AdvancingClock, state: str
+    ) -> None:
+        for number in range(6):
+            (lease,) = put_and_take(backend, make(number))
+            if state == "dead":
+                backend.abandon([Abandon(lease=lease, reason="failed")])
+            else:
+                backend.ack([Ack(lease=lease, state=state)])  # type: ignore[arg-type]
+            clock.advance(0.1)
+        moments = {int(each.id.rpartition("-")[2]): each.finished_at for each in walk(backend, state, 9)}
+        for first, older in ((0, []), (3, [2, 1, 0]), (5, [4, 3, 2, 1, 0])):
+            found = walk(backend, state, 2, before=moments[first])
+            assert [int(each.id.rpartition("-")[2]) for each in found] == older
 
     @needs("Listable")
     def test_jobs_that_ended_in_one_batch_are_each_listed_once(self, backend: ListableBackend) -> None:

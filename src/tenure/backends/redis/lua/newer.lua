@@ -1,0 +1,14 @@
+-- How many jobs ended in a state at a time or since. ARGV: time, state, the time. Their list is in the order they ended.
+local state, since = ARGV[2], tonumber(ARGV[3])
+if state == 'dead' then return redis.call('ZCOUNT', key('dead'), ARGV[3], '+inf') end
+
+local list = key('ended:' .. state)
+local all = redis.call('LLEN', list)
+local older, first = 0, all
+while older < first do
+  local middle = math.floor((older + first) / 2)
+  local record = redis.call('HGET', key('jobs'), redis.call('LINDEX', list, middle))
+  local finished = record and tonumber(string.match(record, '^E (%d+)'))
+  if finished and finished >= since then first = middle else older = middle + 1 end
+end
+return all - older
