@@ -169,9 +169,8 @@ def test_a_rate_is_shared_by_all_who_share_a_store(make_app, tmp_path):
     assert len(letters) == 1
 
 
-def test_what_does_not_fit_is_dropped_and_the_worker_goes_on(make_app, monkeypatch):
-    monkeypatch.setattr(notifier, "MOST", 5)
-    app = make_app()
+def stuck(app):
+    """A delivery that begins, which is told, and ends when it may."""
     busy, free = threading.Event(), threading.Event()
 
     def deliver(letter):
@@ -180,6 +179,13 @@ def test_what_does_not_fit_is_dropped_and_the_worker_goes_on(make_app, monkeypat
 
     app.notify("ops", Notification(on=("success",), job="page", rate="1000/s burst 500"))
     take_over(app, deliver)
+    return busy, free
+
+
+def test_what_does_not_fit_is_dropped_and_the_worker_goes_on(make_app, monkeypatch):
+    monkeypatch.setattr(notifier, "MOST", 5)
+    app = make_app()
+    busy, free = stuck(app)
     app.listeners.emit(settled(1))
     assert busy.wait(60)
     app.listeners.emit(settled(20))  # returns, although nobody is told before it does
@@ -190,14 +196,7 @@ def test_what_does_not_fit_is_dropped_and_the_worker_goes_on(make_app, monkeypat
 
 def test_closing_gives_up_what_cannot_be_told_in_time(make_app):
     app = make_app()
-    busy, free = threading.Event(), threading.Event()
-
-    def deliver(letter):
-        busy.set()
-        assert free.wait(60)
-
-    app.notify("ops", Notification(on=("success",), job="page", rate="1000/s burst 500"))
-    take_over(app, deliver)
+    busy, free = stuck(app)
     app.listeners.emit(settled(3))
     assert busy.wait(60)
     app.notifications.close(timeout=0.05)

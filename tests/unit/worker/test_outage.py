@@ -62,6 +62,19 @@ def test_a_probe_that_succeeds_lets_everybody_ask():
     assert outage.pause("b") == 0
 
 
+def probing(workers, clock):
+    """Two workers, of whom the first is the one that asks for both."""
+    first, second = workers(2)
+    for _ in range(3):
+        first.failed()
+    second.failed()
+    clock.advance(0.6)
+    after(first.pause("lane"))
+    assert first.pause("lane") == 0
+    assert second.pause("lane") > 0
+    return first, second
+
+
 class TestFleet:
     """Workers whose guards are kept elsewhere than their jobs share one breaker."""
 
@@ -75,14 +88,7 @@ class TestFleet:
         assert first.failed() == 1.0  # twice as long
 
     def test_a_probe_that_is_answered_lets_everybody_ask(self, workers, clock):
-        first, second = workers(2)
-        for _ in range(3):
-            first.failed()
-        second.failed()
-        clock.advance(0.6)
-        after(first.pause("lane"))
-        assert first.pause("lane") == 0
-        assert second.pause("lane") > 0
+        first, second = probing(workers, clock)
         assert first.over()
         after(second.pause("lane"))
         assert second.pause("lane") == 0
@@ -94,14 +100,7 @@ class TestFleet:
         assert fine.pause("lane") == 0
 
     def test_a_probe_that_vanished_is_replaced(self, workers, clock):
-        first, second = workers(2)
-        for _ in range(3):
-            first.failed()
-        second.failed()
-        clock.advance(0.6)
-        after(first.pause("lane"))
-        assert first.pause("lane") == 0
-        assert second.pause("lane") > 0
+        _, second = probing(workers, clock)
         clock.advance(16)
         after(second.pause("lane"))
         assert second.pause("lane") == 0
