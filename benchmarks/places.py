@@ -73,7 +73,7 @@ def _redis(server: str) -> Iterator[str]:
 
 @contextmanager
 def _beanstalk(server: str) -> Iterator[str]:
-    yield f"{server}?prefix=bench-{secrets.token_hex(4)}."
+    yield f"{server}?prefix=bench-{secrets.token_hex(4)}.&ttr=3600"
 
 
 _MAKERS = {
