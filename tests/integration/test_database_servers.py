@@ -14,7 +14,7 @@ import pytest
 from tenure import Tenure
 from tenure.backends.opening import open_backend
 from tenure.backends.sql import migrations
-from tenure.backends.sql.postgresql import dialect, statements, wakeup
+from tenure.backends.sql.postgresql import sessions, statements, wakeup
 from tenure.clock import SystemClock
 from tenure.errors import BackendUnavailable, SettingsError, UnknownBackend
 from tenure.wire.signing import new_key
@@ -164,7 +164,7 @@ def test_a_job_that_ended_before_is_known_by_its_last_end(url, message):
 
 def test_batches_are_never_compared_row_by_row(postgres_url, message, monkeypatch):
     plans = []
-    real = dialect._rows
+    real = sessions.rows_on
 
     def explained(connection, statement, parameters):
         if statement in (statements.ARCHIVE_NEW, statements.GIVE_BACK, statements.BURY, statements.RENEW):
@@ -173,7 +173,7 @@ def test_batches_are_never_compared_row_by_row(postgres_url, message, monkeypatc
 
     from tenure.backends.contract import Abandon, Ack, Nack
 
-    monkeypatch.setattr(dialect, "_rows", explained)
+    monkeypatch.setattr(sessions, "rows_on", explained)
     backend = open_backend(postgres_url, SystemClock())
     for verb, settle in (
         (backend.ack, lambda lease: Ack(lease=lease)),

@@ -7,7 +7,7 @@ import pytest
 
 from tenure.backends.opening import open_backend
 from tenure.backends.sql import ages, listing, statements, statistics
-from tenure.backends.sql.postgresql.dialect import translated
+from tenure.backends.sql.postgresql.sessions import translated
 from tenure.backends.sql.sqlite.dialect import translated as in_sqlite
 from tenure.clock import SystemClock
 

@@ -10,7 +10,7 @@ import pytest
 
 from tenure import Tenure
 from tenure.backends.sql.mysql.session import Session
-from tenure.backends.sql.postgresql import dialect
+from tenure.backends.sql.postgresql import sessions
 from tenure.cli import health, searching
 from tenure.cli.searching import Sought
 from tenure.events import Run, Settlement, Status
@@ -86,15 +86,17 @@ class Postgresql:
 
     def __init__(self, url, monkeypatch):
         self.url, self._read = url, 0
-        real = dialect._rows
+        real = sessions.rows_on
 
         def explained(connection, statement, parameters):
             if statement.lstrip().startswith("SELECT") and "tenure_" in statement:
-                plan = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters).fetchone()[0]
+                plan = connection.execute(
+                    f"EXPLAIN (ANALYZE, FORMAT JSON) {sessions.translated(statement)}", parameters
+                ).fetchone()[0]
                 self._read += scanned(plan[0]["Plan"])
             return real(connection, statement, parameters)
 
-        monkeypatch.setattr(dialect, "_rows", explained)
+        monkeypatch.setattr(sessions, "rows_on", explained)
 
     def fill(self, ended):
         columns = ENDED.partition("VALUES")[0].format(rank="rank").partition("(")[2].rstrip().rstrip(")")

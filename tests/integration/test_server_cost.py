@@ -9,7 +9,7 @@ import pytest
 from tenure.backends.contract import Ack
 from tenure.backends.opening import open_backend
 from tenure.backends.sql.mysql import session as mysql_session
-from tenure.backends.sql.postgresql import dialect, statements
+from tenure.backends.sql.postgresql import sessions, statements
 from tenure.clock import SystemClock
 from tests.servers.fixtures import _login
 
@@ -45,7 +45,7 @@ def claim_and_ack(backend):
 
 def test_a_claim_reads_as_much_with_a_thousand_as_with_two_hundred_thousand_waiting(postgres, message, monkeypatch):
     buffers = []
-    real = dialect._rows
+    real = sessions.rows_on
 
     def explained(connection, statement, parameters):
         if statement is statements.CLAIM:
@@ -59,7 +59,7 @@ def test_a_claim_reads_as_much_with_a_thousand_as_with_two_hundred_thousand_wait
 
     put_many(postgres, message, range(1000))
     claim_and_ack(postgres)
-    monkeypatch.setattr(dialect, "_rows", explained)
+    monkeypatch.setattr(sessions, "rows_on", explained)
     claim_and_ack(postgres)
     few = buffers[-1]
     put_many(postgres, message, range(10_000, 210_000))

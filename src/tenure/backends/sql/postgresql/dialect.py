@@ -1,11 +1,9 @@
 """PostgresDialect: many hosts, many writers, the server's clock."""
 
-import random
-import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from itertools import chain, repeat
 from typing import Any, TypeVar
 
@@ -13,7 +11,6 @@ import psycopg
 
 from tenure.backends.contract import ON_REQUEST, Abandon, Ack, Lease, Message, Nack
 from tenure.backends.sql import statements as neutral
-from tenure.backends.sql.connections import Connections
 from tenure.backends.sql.dialect import KEPT_FAILURES, Claim, Expired, Grant, Pair, Row, Rows, fill
 from tenure.backends.sql.floors import BEGINNING, Floors
 from tenure.backends.sql.guarding import apply, changes_of
@@ -21,16 +18,14 @@ from tenure.backends.sql.joining import first
 from tenure.backends.sql.postgresql import statements as sql
 from tenure.backends.sql.postgresql.arrays import number_array, text_array
 from tenure.backends.sql.postgresql.columns import charges, key_of, lease_of, put_parameters, run_array
-from tenure.backends.sql.postgresql.server import Connection, Server, quietly
+from tenure.backends.sql.postgresql.server import Server
+from tenure.backends.sql.postgresql.sessions import Sessions
 from tenure.backends.sql.postgresql.wakeup import Bell, Ears
 from tenure.backends.upkeep import Fact
 from tenure.clock import MICROSECOND, Clock, SystemClock
-from tenure.errors import BackendError
 
 T = TypeVar("T")
 _PROMOTE_BATCH = 1000  # a flood that falls due at one instant is promoted over several claims, none of them long
-_TRIES = 8
-_MIGRATION_PATIENCE = 600.0
 
 
 class PostgresDialect:
@@ -46,7 +41,7 @@ class PostgresDialect:
 
     def __init__(self, server: Server, clock: Clock) -> None:
         self._server = server
-        self._connections: Connections[Connection] = Connections(server.connect, lambda one: quietly(one.close))
+        self._sessions = Sessions(server)
         self._ears = Ears(server)
         self._bell = Bell()
         self._floors = Floors()
@@ -63,7 +58,7 @@ class PostgresDialect:
         self._floors.drop(*queues)
         statements = chain([sql.put(messages)], repeat(sql.PUT))  # what is tried again may be known
         values = {**put_parameters(messages), "tell": text_array(tell), "now": self._moment()}
-        rows, doubtful = self._on_a_connection(lambda connection: _rows(connection, next(statements), values))
+        rows, doubtful = self._sessions.run(lambda rows: rows(next(statements), values))
         stored = {id for (id,) in rows}
         if doubtful:  # the first try may have stored them: what is known by now counts
             stored |= {id for (id,) in self.read(neutral.KNOWN, {"ids": [message.id for message in messages]})}
@@ -159,18 +154,14 @@ class PostgresDialect:
         return [Expired(*row) for row in rows]
 
     def read(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
-        return self._ask(translated(statement), parameters)
+        return self._ask(statement, parameters)
 
     def transact(self, work: Callable[[Rows], T]) -> T:
         self._floors = Floors()  # what people replay comes back anywhere
         return self.hold(work)
 
     def hold(self, work: Callable[[Rows], T]) -> T:
-        def whole(connection: Connection) -> T:
-            with connection.transaction():
-                return work(partial(_rows, connection))
-
-        return self._on_a_connection(whole, again=False)[0]
+        return self._sessions.whole(work)
 
     def time_in(self, rows: Rows) -> int:
         return int(rows(sql.THE_TIME, {"now": self._moment()})[0][0])
@@ -181,21 +172,8 @@ class PostgresDialect:
         if due:
             rows(sql.TELL, {"tell": text_array(due)})
 
-    @contextmanager
-    def migrating(self) -> Iterator[Rows]:
-        connection = self._connections.take()
-        patience, connection.patience = connection.patience, _MIGRATION_PATIENCE
-        try:
-            with connection.transaction():
-                connection.execute("SET LOCAL statement_timeout = 0")
-                connection.execute("SET LOCAL lock_timeout = 0")
-                connection.execute(sql.LOCK)
-                yield partial(_rows, connection)
-        except psycopg.Error as error:
-            self._connections.drop(connection)
-            raise self._server.unavailable(error) from error
-        connection.patience = patience
-        self._connections.give(connection)
+    def migrating(self) -> AbstractContextManager[Rows]:
+        return self._sessions.migrating()
 
     def facts(self) -> list[Fact]:
         version, commit, fsync = self._ask(sql.FACTS, {})[0]
@@ -209,7 +187,7 @@ class PostgresDialect:
 
     def close(self) -> None:
         self._ears.shut()
-        self._connections.close()
+        self._sessions.close()
 
     def _claim_from(self, grant: Grant, queue: str, limit: int, alone: bool) -> Claim[Lease]:
         floor, started = self._floors.below(queue), time.monotonic()
@@ -240,7 +218,7 @@ class PostgresDialect:
         values = {**keys, **columns, "now": self._moment()}
         if all(verdict.change is None for verdict in verdicts):
             statements = [hopeful, statement] if hopeful else [statement]
-            return set(self._on_a_connection(partial(_first_rows, statements, values), again=False)[0])
+            return set(self._sessions.run(partial(_first, statements, values), again=False)[0])
 
         def settle(rows: Rows) -> set[Pair]:
             held = set(rows(statement, values))
@@ -255,63 +233,14 @@ class PostgresDialect:
             self._ask(sql.TRIM_FAILURES, {"ids": text_array(ids), "keep": KEPT_FAILURES})
 
     def _ask(self, statement: str, parameters: Mapping[str, Any]) -> list[Any]:
-        return self._ask_twice(statement, parameters)[0]
-
-    def _ask_twice(self, statement: str, parameters: Mapping[str, Any]) -> tuple[list[Any], bool]:
-        """The rows, and whether an earlier try may have happened unseen."""
         values = {"now": self._moment(), **parameters}  # a neutral statement brings its own
-        return self._on_a_connection(lambda connection: _rows(connection, statement, values))
-
-    def _on_a_connection(self, work: Callable[[Connection], T], again: bool = True) -> tuple[T, bool]:
-        """What the server rolled back is tried again; so is once, where it may happen `again`, what was cut off."""
-        was_cut = False
-        for attempt in range(1, _TRIES + 1):
-            connection = self._connections.take()
-            try:
-                answer = work(connection)
-            except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected) as error:
-                self._connections.give(connection)
-                if attempt == _TRIES:
-                    raise self._server.unavailable(error) from error
-                time.sleep(random.uniform(0, 0.002 * 2**attempt))  # noqa: S311 - only spreads the tries
-            except psycopg.Error as error:
-                if not connection.closed:
-                    self._connections.give(connection)
-                    raise self._refusal(error) from error
-                self._connections.drop(connection)
-                if was_cut or not again:
-                    raise self._server.unavailable(error) from error
-                was_cut = True
-            except BaseException:  # of whoever asked: nothing of it is kept
-                quietly(connection.close)
-                raise
-            else:
-                self._connections.give(connection)
-                return answer, was_cut
-        raise AssertionError  # the last try returned or raised
-
-    def _refusal(self, error: psycopg.Error) -> BackendError:
-        if isinstance(error, psycopg.OperationalError):
-            return self._server.unavailable(error)
-        return BackendError(f"PostgreSQL refused a statement on {self.place!r}: {error}")
+        return self._sessions.run(lambda rows: rows(statement, values))[0]
 
 
-def _rows(connection: Connection, statement: str, parameters: Mapping[str, Any]) -> list[Any]:
-    cursor = connection.execute(translated(statement), parameters or None)
-    return cursor.fetchall() if cursor.description else []
-
-
-def _first_rows(statements: Sequence[str], parameters: Mapping[str, Any], connection: Connection) -> list[Any]:
-    """Of the first statement that meets no row in its way; the last one copes."""
+def _first(statements: Sequence[str], parameters: Mapping[str, Any], rows: Rows) -> list[Any]:
+    """The rows of the first statement that meets none in its way; the last one copes."""
     *hopeful, last = statements
     for statement in hopeful:
         with suppress(psycopg.errors.UniqueViolation):
-            return _rows(connection, statement, parameters)
-    return _rows(connection, last, parameters)
-
-
-@lru_cache
-def translated(statement: str) -> str:
-    """A neutral statement in PostgreSQL's words; one that is in them already stays as it is."""
-    listed = re.sub(r"IN :(\w+)", r"= ANY(%(\1)s)", statement)
-    return re.sub(r"(?<!:):([a-z]\w*)", r"%(\1)s", listed)
+            return rows(statement, parameters)
+    return rows(last, parameters)
