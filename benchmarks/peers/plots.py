@@ -44,7 +44,10 @@ class Bar:
 
 @dataclass(frozen=True)
 class Plot:
-    """What one picture shows: of these rows the best number of that name; for some, less is better."""
+    """What one picture shows: of these rows the best number of that name; for some, less is better.
+
+    Each panel has a scale of its own, for servers differ by more than peers do, unless there is a `whole`.
+    """
 
     name: str
     title: str
@@ -52,6 +55,7 @@ class Plot:
     rows: tuple[str, ...]
     number: str
     best: Callable[[Sequence[float]], float] = max
+    whole: float | None = None
 
     def bars(self, report: Report, server: str) -> list[Bar]:
         found = []
@@ -70,7 +74,9 @@ PLOTS = (
     Plot("bulk", "Jobs per second, enqueued in bulk", LONG, ("bulk",), "jobs/s"),
     Plot("cpu", "Microseconds of a worker's CPU for a job", f"no-op jobs; {SHORT}", DRAINS, "worker CPU µs", min),
     Plot("latency", "Milliseconds from enqueue to start, median", f"idle worker; {SHORT}", ("latency",), "p50 ms", min),
-    Plot("kills", "Jobs lost or stuck after a worker was killed three times", SHORT, ("kills",), "lost or stuck", min),
+    Plot(
+        "kills", "Of 1 000 jobs, lost or stuck when a worker was killed", SHORT, ("kills",), "lost or stuck", min, 1000
+    ),
 )
 
 
@@ -81,17 +87,16 @@ def write_plots(report: Report, out: Path) -> None:
         }
         if any(panels.values()):
             for theme, palette in PALETTES.items():
-                (out / f"{plot.name}-{theme}.svg").write_text(draw(plot, panels, palette, _foot(report)))
+                (out / f"{plot.name}-{theme}.svg").write_text(draw(plot, panels, palette, _foot(report, plot)))
 
 
-def _foot(report: Report) -> str:
-    machine, rounds = report.machine, max((cell.rounds for cell in report.cells), default=1)
+def _foot(report: Report, plot: Plot) -> str:
+    machine, rounds = report.machine, max(cell.rounds for cell in report.cells if cell.row in plot.rows)
     where = f"{machine.get('cores', '?')} cores, Python {machine.get('python', '?')}, {machine.get('date', '')}"
-    return f"Outlined: loses the job of a killed worker. {where}; median of {rounds}."
+    return f"Outlined: loses the job of a killed worker. {where}; {f'median of {rounds}' if rounds > 1 else 'once'}."
 
 
 def draw(plot: Plot, panels: dict[str, list[Bar]], palette: Palette, foot: str) -> str:
-    """The whole picture; each panel has a scale of its own, for servers differ by more than peers do."""
     shown = {server: bars for server, bars in panels.items() if bars}
     height = TITLE + sum(HEAD + len(bars) * (BAR + GAP) for bars in shown.values()) + FOOT
     parts = [
@@ -102,18 +107,21 @@ def draw(plot: Plot, panels: dict[str, list[Bar]], palette: Palette, foot: str) 
     ]
     top = TITLE
     for server, bars in shown.items():
-        parts += _panel(NAMES[server], bars, top, palette, plot.best is min)
+        parts += _panel(NAMES[server], bars, top, palette, plot.whole or _scale(bars, plot.best is min))
         top += HEAD + len(bars) * (BAR + GAP)
     parts.append(_text(0, height - 8, foot, palette.quiet, size=12))
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _panel(title: str, bars: Sequence[Bar], top: int, palette: Palette, is_less_better: bool) -> Iterator[str]:
-    yield _text(0, top + 20, title, palette.text, weight=600)
-    yield f'<line x1="{LABEL}" x2="{WIDTH}" y1="{top + 15}" y2="{top + 15}" stroke="{palette.line}"/>'
+def _scale(bars: Sequence[Bar], is_less_better: bool) -> float:
     longest = max(bar.value for bar in bars) or 1.0
     usual = statistics.median(bar.value for bar in bars)
-    scale = min(longest, OUTLIER * usual or longest) if is_less_better else longest
+    return min(longest, OUTLIER * usual or longest) if is_less_better else longest
+
+
+def _panel(title: str, bars: Sequence[Bar], top: int, palette: Palette, scale: float) -> Iterator[str]:
+    yield _text(0, top + 20, title, palette.text, weight=600)
+    yield f'<line x1="{LABEL}" x2="{WIDTH}" y1="{top + 15}" y2="{top + 15}" stroke="{palette.line}"/>'
     for place, bar in enumerate(bars):
         y = top + HEAD + place * (BAR + GAP)
         ink, weight = (palette.text, 600) if bar.is_ours else (palette.quiet, 400)
