@@ -41,7 +41,8 @@ def have_distinct_members(json_value: bytes) -> bool:
     """Whether no two members anywhere share a name; a cheap yes, while a no may need the exact answer."""
     if json_value.count(b'"') < 4:
         return True  # one name at most
-    if b"\\" in json_value or b'" ' in json_value or any(map(json_value.count, _BREAKS)):
+    has_space = len(json_value.split(None, 1)) > 1  # a third of the time that looking for each of them takes
+    if b"\\" in json_value or (has_space and (b'" ' in json_value or any(map(json_value.count, _BREAKS)))):
         return False
     # Without escapes and spaces a name ends where a quote and a colon stand together. So does the first quote of a
     # text that begins with a colon: that adds a name which is none, and never hides one.
