@@ -20,7 +20,7 @@ class WaitingClock(SystemClock):
 class TestBeanstalk(BackendConformance):
     capabilities = frozenset({"DeadLetters", "Burying", "Maintained", "Shared"})
     lacks = frozenset({"UniqueIds", "LingeringLeases"})
-    expected_skips = 111
+    expected_skips = 112
 
     @pytest.fixture
     def clock(self):

@@ -52,7 +52,7 @@ def warm(address):
 class TestServiceBus(BackendConformance):
     capabilities = frozenset({"DeadLetters", "Maintained", "Shared"})
     lacks = frozenset({"UniqueIds", "LingeringLeases", "Places"})
-    expected_skips = 122
+    expected_skips = 123
 
     @pytest.fixture
     def clock(self):
