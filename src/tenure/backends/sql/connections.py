@@ -5,6 +5,8 @@ a child leaves alone what its parent opened.
 """
 
 import os
+import random
+import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -57,3 +59,8 @@ class Connections(Generic[C]):
     def _empty(self) -> None:
         while self._idle:
             self._close(self._idle.pop())
+
+
+def give_way(tries: int) -> None:
+    """Wait a little, longer after more tries, so that those who met do not meet again."""
+    time.sleep(random.uniform(0, 0.002 * 2**tries))  # noqa: S311 - only spreads the tries

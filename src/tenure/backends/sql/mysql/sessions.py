@@ -1,7 +1,5 @@
 """Sessions: work on a connection, tried again where that is right."""
 
-import random
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -9,7 +7,7 @@ from typing import TypeVar
 
 import pymysql
 
-from tenure.backends.sql.connections import Connections
+from tenure.backends.sql.connections import Connections, give_way
 from tenure.backends.sql.dialect import Rows
 from tenure.backends.sql.mysql import statements as sql
 from tenure.backends.sql.mysql.server import Connection, Server, is_lost, said, was_rolled_back
@@ -73,7 +71,8 @@ class Sessions:
                 if not (lost or was_rolled_back(error)):
                     raise self._refusal(error) from error
                 was_cut = was_cut or lost
-                time.sleep(0 if lost else random.uniform(0, 0.002 * 2**attempt))  # noqa: S311 - only spreads the tries
+                if not lost:
+                    give_way(attempt)
             except BaseException:
                 self._connections.drop(connection)
                 raise

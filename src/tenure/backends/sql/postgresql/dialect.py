@@ -217,8 +217,7 @@ class PostgresDialect:
         }
         values = {**keys, **columns, "now": self._moment()}
         if all(verdict.change is None for verdict in verdicts):
-            statements = [hopeful, statement] if hopeful else [statement]
-            return set(self._sessions.run(partial(_first, statements, values), again=False)[0])
+            return set(self._sessions.run(lambda rows: _rows(rows, statement, values, hopeful), again=False)[0])
 
         def settle(rows: Rows) -> set[Pair]:
             held = set(rows(statement, values))
@@ -237,10 +236,8 @@ class PostgresDialect:
         return self._sessions.run(lambda rows: rows(statement, values))[0]
 
 
-def _first(statements: Sequence[str], parameters: Mapping[str, Any], rows: Rows) -> list[Any]:
-    """The rows of the first statement that meets none in its way; the last one copes."""
-    *hopeful, last = statements
-    for statement in hopeful:
+def _rows(rows: Rows, statement: str, parameters: Mapping[str, Any], hopeful: str | None) -> list[Any]:
+    if hopeful is not None:
         with suppress(psycopg.errors.UniqueViolation):
-            return rows(statement, parameters)
-    return rows(last, parameters)
+            return rows(hopeful, parameters)
+    return rows(statement, parameters)

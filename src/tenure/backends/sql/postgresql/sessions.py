@@ -1,8 +1,6 @@
 """Sessions: statements on a connection, and again where the server rolled them back or the line was cut."""
 
-import random
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -10,7 +8,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from tenure.backends.sql.connections import Connections
+from tenure.backends.sql.connections import Connections, give_way
 from tenure.backends.sql.dialect import Rows
 from tenure.backends.sql.postgresql import statements as sql
 from tenure.backends.sql.postgresql.server import Connection, Server, quietly
@@ -71,7 +69,7 @@ class Sessions:
                 self._connections.give(connection)
                 if attempt == _TRIES:
                     raise self._server.unavailable(error) from error
-                time.sleep(random.uniform(0, 0.002 * 2**attempt))  # noqa: S311 - only spreads the tries
+                give_way(attempt)
             except psycopg.Error as error:
                 if not connection.closed:
                     self._connections.give(connection)
