@@ -1,4 +1,4 @@
-"""The MySQL backend keeps every promise, on a real MariaDB server and across processes."""
+"""The MySQL backend keeps every promise, on a real MariaDB server, across processes and in any character set."""
 
 import pytest
 
@@ -13,9 +13,9 @@ from tests.conformance.opened import Opened
 
 
 class OnMariadb(Opened):
-    @pytest.fixture
-    def url(self, mariadb_place):
-        url, empty = mariadb_place
+    @pytest.fixture(params=["mariadb_place", "mariadb_latin1_place"], ids=["utf8mb4", "latin1"])
+    def url(self, request):
+        url, empty = request.getfixturevalue(request.param)
         empty()
         return url
 

@@ -45,7 +45,7 @@ def postgres_url() -> Iterator[str]:
 
 @pytest.fixture
 def mariadb_url() -> Iterator[str]:
-    with _mariadb_database() as url:
+    with _mariadb_database("utf8mb4") as url:
         yield url
 
 
@@ -60,8 +60,18 @@ def postgres_place() -> Iterator[tuple[str, Callable[[], None]]]:
 @pytest.fixture(scope="module")
 def mariadb_place() -> Iterator[tuple[str, Callable[[], None]]]:
     """The same on MariaDB."""
+    yield from _mariadb_place("utf8mb4")
+
+
+@pytest.fixture(scope="module")
+def mariadb_latin1_place() -> Iterator[tuple[str, Callable[[], None]]]:
+    """The same where text for which nobody names a character set gets one that lacks most characters."""
+    yield from _mariadb_place("latin1")
+
+
+def _mariadb_place(charset: str) -> Iterator[tuple[str, Callable[[], None]]]:
     pymysql = pytest.importorskip("pymysql")
-    with _mariadb_database() as url, pymysql.connect(**_login(url), autocommit=True) as connection:
+    with _mariadb_database(charset) as url, pymysql.connect(**_login(url), autocommit=True) as connection:
         yield url, lambda: _delete_rows(connection.cursor(), "database()")
 
 
@@ -78,12 +88,12 @@ def _postgres_database() -> Iterator[str]:
 
 
 @contextmanager
-def _mariadb_database() -> Iterator[str]:
+def _mariadb_database(charset: str) -> Iterator[str]:
     pymysql = pytest.importorskip("pymysql")
     server = _address("mariadb")
     name = f"tenure_{token_hex(6)}"
     with pymysql.connect(**_login(server)) as connection:
-        connection.cursor().execute(f"CREATE DATABASE {name}")
+        connection.cursor().execute(f"CREATE DATABASE {name} CHARACTER SET {charset}")
     yield urlsplit(server)._replace(path=f"/{name}").geturl()
     with pymysql.connect(**_login(server)) as connection:
         connection.cursor().execute(f"DROP DATABASE {name}")

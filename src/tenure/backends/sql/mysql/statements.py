@@ -88,27 +88,32 @@ DROP_LEASES = "DELETE FROM tenure_lease WHERE `key` IN ({keys})"
 DROP_JOBS = "DELETE FROM tenure_job WHERE `key` IN ({keys})"
 RENEW = "UPDATE tenure_lease SET expires = {now} + {length} WHERE `key` IN ({keys})"
 
+# Without this a column of JSON_TABLE has the database's character set on MariaDB, and what that lacks becomes `?`.
+# MySQL accepts a COLLATE beside it only from 8.0.14 on, so an ORDER BY names the collation.
+_TEXT = "CHARACTER SET utf8mb4"
+
 # A row that is reserved can be locked: two who want the same new key then wait for each other.
-RESERVE_GUARDS = """
+RESERVE_GUARDS = f"""
 INSERT INTO tenure_guard (`key`, state, expires, wake_at, waiting)
-SELECT e.k, NULL, 0, 0, 0 FROM JSON_TABLE(%(rows)s, '$[*]' COLUMNS (k VARCHAR(500) PATH '$')) AS e ORDER BY e.k
+SELECT e.k, NULL, 0, 0, 0 FROM JSON_TABLE(%(rows)s, '$[*]' COLUMNS (k VARCHAR(500) {_TEXT} PATH '$')) AS e
+ORDER BY e.k COLLATE utf8mb4_bin
 ON DUPLICATE KEY UPDATE waiting = tenure_guard.waiting
 """
-KEEP_GUARDS = """
+KEEP_GUARDS = f"""
 INSERT INTO tenure_guard (`key`, state, expires, wake_at, waiting)
 SELECT e.k, e.s, e.x, e.w, e.n FROM JSON_TABLE(%(rows)s, '$[*]' COLUMNS (
-    k VARCHAR(500) PATH '$[0]', s LONGTEXT PATH '$[1]', x BIGINT PATH '$[2]', w BIGINT PATH '$[3]',
-    n SMALLINT PATH '$[4]'
+    k VARCHAR(500) {_TEXT} PATH '$[0]', s LONGTEXT {_TEXT} PATH '$[1]',
+    x BIGINT PATH '$[2]', w BIGINT PATH '$[3]', n SMALLINT PATH '$[4]'
 )) AS e
 ON DUPLICATE KEY UPDATE state = VALUES(state), expires = VALUES(expires), wake_at = VALUES(wake_at),
     waiting = VALUES(waiting)
 """
 
-KEEP_RECORDS = """
+KEEP_RECORDS = f"""
 INSERT INTO tenure_record (id, queue, state, moment, record)
 SELECT e.i, e.q, e.s, e.m, e.r FROM JSON_TABLE(%(rows)s, '$[*]' COLUMNS (
-    i VARCHAR(191) PATH '$[0]', q VARCHAR(100) PATH '$[1]', s VARCHAR(20) PATH '$[2]', m BIGINT PATH '$[3]',
-    r LONGTEXT PATH '$[4]'
+    i VARCHAR(191) {_TEXT} PATH '$[0]', q VARCHAR(100) {_TEXT} PATH '$[1]', s VARCHAR(20) {_TEXT} PATH '$[2]',
+    m BIGINT PATH '$[3]', r LONGTEXT {_TEXT} PATH '$[4]'
 )) AS e
 ON DUPLICATE KEY UPDATE queue = VALUES(queue), state = VALUES(state), moment = VALUES(moment), record = VALUES(record)
 """
