@@ -88,15 +88,15 @@ DROP_LEASES = "DELETE FROM tenure_lease WHERE `key` IN ({keys})"
 DROP_JOBS = "DELETE FROM tenure_job WHERE `key` IN ({keys})"
 RENEW = "UPDATE tenure_lease SET expires = {now} + {length} WHERE `key` IN ({keys})"
 
-# Without this a column of JSON_TABLE has the database's character set on MariaDB, and what that lacks becomes `?`.
-# MySQL accepts a COLLATE beside it only from 8.0.14 on, so an ORDER BY names the collation.
-_TEXT = "CHARACTER SET utf8mb4"
+# Otherwise a column of JSON_TABLE takes the database's character set, and other characters become `?`.
+# MySQL accepts COLLATE here from 8.0.14 on.
+_TEXT = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 
 # A row that is reserved can be locked: two who want the same new key then wait for each other.
 RESERVE_GUARDS = f"""
 INSERT INTO tenure_guard (`key`, state, expires, wake_at, waiting)
 SELECT e.k, NULL, 0, 0, 0 FROM JSON_TABLE(%(rows)s, '$[*]' COLUMNS (k VARCHAR(500) {_TEXT} PATH '$')) AS e
-ORDER BY e.k COLLATE utf8mb4_bin
+ORDER BY e.k
 ON DUPLICATE KEY UPDATE waiting = tenure_guard.waiting
 """
 KEEP_GUARDS = f"""
