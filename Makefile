@@ -54,20 +54,19 @@ check: setup ## Format, lint, types, import contracts, the fast unit tests and t
 
 .PHONY: servers
 servers: ## Fetch the servers that the tests need and this machine lacks, into .servers
-	@$(PYTHON) -m tests.servers fetch
+	@$(PYTHON) -m tests.support.servers fetch
 
 .PHONY: test
-test: setup servers ## The whole test suite, on real servers too
-	@$(BIN)/pytest -q -n 2 || { [ $$? = 1 ] && echo 'Trying what failed once more, alone' && \
-		$(BIN)/pytest -q --last-failed --last-failed-no-failures none; }
+test: setup servers ## The whole test suite, on real servers too; four at a time, since most tests wait for others
+	@$(BIN)/pytest -q -n 4
 
 .PHONY: walk
 walk: setup ## Compare schedules with a walk through every minute of the tricky days, all zones
-	@WALK=all $(BIN)/pytest -q -n 2 tests/unit/cron/test_walk.py
+	@WALK=all $(BIN)/pytest -q -n 2 tests/unit/cron/test_ticks_minute_by_minute.py
 
 .PHONY: ticks
 ticks: setup servers ## Kill ten schedulers at random through a day of simulated minutes
-	@TICKS=day $(BIN)/pytest -q tests/integration/test_many_schedulers.py
+	@TICKS=day $(BIN)/pytest -q tests/integration/cron/test_many_schedulers.py
 
 .PHONY: demo
 demo: ## Install Tenure as a user would and watch it work
@@ -92,7 +91,7 @@ bench-check: setup ## Fail if the hot path has become slower than the committed 
 
 .PHONY: fuzz
 fuzz: setup ## Fuzz the parsers for minutes; with atheris if it is installed
-	@$(BIN)/python -m tests.fuzz
+	@$(BIN)/python -m tests.support.fuzz
 
 .PHONY: format
 format: setup ## Format the code and apply the safe fixes
@@ -101,7 +100,7 @@ format: setup ## Format the code and apply the safe fixes
 
 .PHONY: reference
 reference: setup ## Write the tables of settings into the docs, as the code has them
-	@$(BIN)/python -m tests.docs.settings_page
+	@$(BIN)/python -m tests.support.settings_page
 
 .PHONY: lock
 lock: ## Pin the newest development tools in requirements/dev.lock

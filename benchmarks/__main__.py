@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from benchmarks.places import VARIABLE
 from benchmarks.rows import ROWS, Numbers
 from benchmarks.serving import PID
-from tests.servers import started
+from tests.support.servers import started
 
 
 def main() -> None:

@@ -6,8 +6,8 @@ from contextlib import closing
 
 from tenure import Tenure
 from tenure.clock import MICROSECOND
-from tenure.cron.agenda import Agenda
 from tenure.cron.schedule import Schedule
+from tenure.cron.scheduler import Agenda
 from tenure.definition.job import Job
 from tenure.testing import FakeClock
 
@@ -49,7 +49,7 @@ def _beats(count: int) -> float:
             clock.advance(60)
             scheduler.beat()
         spent = time.perf_counter() - begun
-        if app.backend.counts()["default"]["ready"] < DUE * minutes:  # type: ignore[attr-defined]
+        if app.backend.queues.counts()["default"]["ready"] < DUE * minutes:  # type: ignore[attr-defined]
             raise RuntimeError("not everything that was due was enqueued")
         return spent / minutes * 1000
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import greenstalk
 
 from benchmarks.bench import cpu_seconds, opened, span_rate
-from tests.servers import started
+from tests.support.servers import started
 
 _ROUNDS = 3
 _BODY = b"x" * 400  # as long as a no-op job is, sealed and with its facts

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from tenure import Context, Tenure
-from tenure.backends.contract import Lease
+from tenure.backends.messages import Lease
 from tenure.clock import SystemClock
 from tenure.execution.attempt import Performer
 from tenure.wire.envelope import Envelope
 from tenure.wire.signing import SEAL_SIZE, Key
-from tenure.worker.pipeline import Defaults, Pipeline
+from tenure.worker.pipeline import JobDefaults, Pipeline
 
 _BATCH = 250
 _SECRET = bytes(range(32))
@@ -67,7 +67,7 @@ def _ours(app: Tenure) -> Callable[[list[Lease]], None]:
 
 def _whole(app: Tenure) -> Callable[[list[Lease]], None]:
     """The same with all that surrounds an attempt: deadline, capture, hooks, the outcome."""
-    pipeline = Pipeline(app.channel().wire, app.registry, SystemClock(), Defaults(retry=app.retry))
+    pipeline = Pipeline(app.channel().wire, app.registry, SystemClock(), JobDefaults(retry=app.retry))
 
     def run(leases: list[Lease]) -> None:
         with Performer(SystemClock()) as performer:

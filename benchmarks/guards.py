@@ -4,10 +4,9 @@ import time
 from typing import Any
 
 from benchmarks.bench import Bench, bench, cpu_seconds, span_rate
-from tenure.guards.changes import taking
-from tenure.guards.keys import lock_key
-from tenure.guards.slots import AtMost
-from tenure.guards.states import Holder
+from tenure.guards.concurrency_limit import ConcurrencyLimit
+from tenure.guards.guard import take_guards
+from tenure.guards.states import Holder, lock_key
 from tenure.guards.store import Store
 
 
@@ -33,11 +32,11 @@ def parked(jobs: int) -> dict[str, float]:  # noqa: ARG001 - every row has one s
     with bench(1) as it:
         empty = _idle(it)
         assert isinstance(it.app.backend, Store)
-        it.app.backend.change([taking([AtMost(lock_key("busy"))], Holder("somebody", 1, 3600.0))])
+        it.app.backend.guards.change([take_guards([ConcurrencyLimit(lock_key("busy"))], Holder("somebody", 1, 3600.0))])
         job = it.noop.using(name="busy", single_instance=True)
         it.app.enqueue_many(job.build(i=0) for _ in range(10_000))
         with it.worker() as process:
-            while it.app.backend.counts()["default"]["parked"] < 10_000:  # type: ignore[attr-defined]
+            while it.app.backend.queues.counts()["default"]["parked"] < 10_000:  # type: ignore[attr-defined]
                 time.sleep(0.05)
             process.terminate()
             process.wait()

@@ -10,12 +10,12 @@ from click.testing import CliRunner
 
 from benchmarks.places import place
 from tenure import Tenure
-from tenure.backends.contract import Ack
-from tenure.backends.upkeep import Statistical
+from tenure.backends.messages import Ack
+from tenure.backends.parts import StatsStore
 from tenure.cli.main import cli
 from tenure.clock import SystemClock
 from tenure.events import Run, Settlement, Status
-from tenure.metrics.tally import SLOT, Counts, Tally
+from tenure.metrics.statistics import SLOT_MICROSECONDS, Counts, Tally
 from tenure.wire.signing import new_key
 
 ENDED, DEAD = 1_000_000, 100_000
@@ -141,14 +141,14 @@ def _noop() -> None:
 
 def _count_slots(app: Tenure) -> None:
     """A day of statistics, as a fleet that has run twenty handlers on eight queues leaves it."""
-    if not isinstance(app.backend, Statistical):
+    if not isinstance(app.backend, StatsStore):
         return
     counts = Counts()
     runs = [Run("h", 0, number / 50, wait=number / 100) for number in range(200)]
     counts.add(*[Settlement("id", "q", Status.ACKED, 1, None, False, run) for run in runs])
-    now = SystemClock().now() // SLOT * SLOT
-    for slot in range(now - 86_400_000_000, now + 1, SLOT):
-        app.backend.note_tallies([Tally(slot, f"q{n % _QUEUES}", f"h{n}", "", counts) for n in range(20)])
+    now = SystemClock().now() // SLOT_MICROSECONDS * SLOT_MICROSECONDS
+    for slot in range(now - 86_400_000_000, now + 1, SLOT_MICROSECONDS):
+        app.backend.stats.save([Tally(slot, f"q{n % _QUEUES}", f"h{n}", "", counts) for n in range(20)])
 
 
 _FILL: dict[str, Callable[[Tenure, str], None]] = {

@@ -10,7 +10,7 @@ import pymysql
 
 from benchmarks.bench import bench, span_rate
 from benchmarks.places import server_of
-from tests.servers import started
+from tests.support.servers import started
 
 _ROUNDS = 3
 _BATCH = 100

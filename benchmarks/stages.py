@@ -8,18 +8,17 @@ from typing import Any
 from benchmarks.places import place
 from benchmarks.serving import server_cost, server_seconds
 from tenure import Tenure
-from tenure.backends.contract import Ack, Lease, Message
+from tenure.backends.messages import Ack, Lease, Message
 from tenure.clock import SystemClock
-from tenure.definition.identity import new_id
+from tenure.definition.job import new_id
 from tenure.execution.attempt import Performer
-from tenure.guards.changes import taking
-from tenure.guards.keys import lock_key
-from tenure.guards.slots import AtMost
-from tenure.guards.states import Holder
+from tenure.guards.concurrency_limit import ConcurrencyLimit
+from tenure.guards.guard import take_guards
+from tenure.guards.states import Holder, lock_key
 from tenure.guards.store import Store
 from tenure.wire.envelope import Wire
 from tenure.wire.signing import new_key
-from tenure.worker.pipeline import Defaults, Pipeline
+from tenure.worker.pipeline import JobDefaults, Pipeline
 
 _LEASES = 500
 _SETTLES = 500
@@ -42,7 +41,7 @@ def spend(app: Tenure, jobs: int, timer: Callable[[], float]) -> dict[str, float
     noop = app.job(name="noop")(_noop)
     channel, handler = app.channel(), app.registry.get("noop")
     clock = SystemClock()
-    pipeline = Pipeline(channel.wire, app.registry, clock, Defaults(retry=app.retry))
+    pipeline = Pipeline(channel.wire, app.registry, clock, JobDefaults(retry=app.retry))
 
     @contextmanager
     def stage(name: str) -> Iterator[None]:
@@ -73,7 +72,7 @@ def spend(app: Tenure, jobs: int, timer: Callable[[], float]) -> dict[str, float
 
 def _guard(store: Store, jobs: int) -> float:
     """Seconds to take a lock of its own for each of so many jobs; it is released as a part of settling."""
-    locks = [taking([AtMost(lock_key(f"n{each}"))], Holder(f"j{each}", 1, 60.0)) for each in range(jobs)]
+    locks = [take_guards([ConcurrencyLimit(lock_key(f"n{each}"))], Holder(f"j{each}", 1, 60.0)) for each in range(jobs)]
     begun = time.perf_counter()
     for chunk in _chunks(locks, _LEASES):
         store.change(chunk)

@@ -1,12 +1,21 @@
-"""Hypothesis profiles (the same examples on every CI run, fresh ones on a laptop) and the real servers."""
+"""Fixtures of all tests, and Hypothesis profiles: the same examples on every CI run, fresh ones on a laptop."""
 
 import os
 
+import pytest
 from hypothesis import settings
 
-pytest_plugins = ["tests.servers.fixtures"]
+from tests.support import waiting
+
+pytest_plugins = ["tests.support.second_try", "tests.support.builtin_apps", "tests.support.servers.fixtures"]
 
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("dev", deadline=None)
 settings.register_profile("fuzz", deadline=None, max_examples=20_000)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "dev")
+
+
+@pytest.fixture
+def eventually():
+    """Waits until a condition holds, and fails when it does not come to hold."""
+    return waiting.eventually

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from benchmarks.peers.environments import Unavailable
-from tests.servers import Missing, Server, started
+from tests.support.servers import Missing, Server, started
 
 # As their packages ship them, except that Redis and beanstalkd keep nothing on disk, as queues are mostly run.
 DURABLE = {"redis": False, "postgresql": True, "mariadb": True, "beanstalk": False}

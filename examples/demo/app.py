@@ -1,10 +1,10 @@
-"""The demo's jobs: one that works, one that works in the end, one that needs an operator, and one that does nothing."""
+"""The jobs of the demo: one succeeds, one succeeds after retries, one needs a fix first, and one does nothing."""
 
 from pathlib import Path
 
 from tenure import Backoff, Context, Tenure
 
-app = Tenure()  # without settings: a SQLite file in the current folder
+app = Tenure()  # without settings, the backend is a SQLite file in the current folder
 
 
 @app.job
@@ -28,4 +28,4 @@ def print_invoice(number: int) -> str:
 
 @app.job(queue="bulk")
 def count(number: int) -> None:
-    """Nothing to do: these show the pace."""
+    """Do nothing: these jobs show the speed."""

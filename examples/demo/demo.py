@@ -1,4 +1,4 @@
-"""What the demo does from Python: enqueue, wait until all is done, and tell what happened.
+"""The Python steps of the demo: enqueue jobs, wait until they have ended, and print what happened.
 
 python demo.py enqueue | wait | table
 """
@@ -10,16 +10,16 @@ from pathlib import Path
 
 from app import app, count, fetch_rates, greet, print_invoice
 
-from tenure.backends.asking import JobRecord
+from tenure.backends.records import JobRecord
 from tenure.clock import MICROSECOND
 
 BULK = 5000
 PATIENCE = 30.0
-NOTED = Path("jobs.txt")  # the ids of the jobs that the table will show
+NOTED = Path("jobs.txt")  # the ids of the jobs in the table
 
 
 def enqueue() -> None:
-    """One job with a delay, two that will fail, and thousands at once."""
+    """Enqueue one job with a delay, two jobs that will fail, and thousands of jobs in one call."""
     ids = [
         greet.using(delay="2s").enqueue("Grace"),
         fetch_rates.enqueue("EUR"),
@@ -33,18 +33,20 @@ def enqueue() -> None:
 
 
 def wait() -> None:
-    """Until nothing is ready, delayed or running."""
+    """Wait until no job is ready, delayed or running."""
     give_up = time.monotonic() + PATIENCE
-    while any(states[state] for states in app.backend.counts().values() for state in ("ready", "delayed", "leased")):
+    while any(
+        states[state] for states in app.backend.queues.counts().values() for state in ("ready", "delayed", "leased")
+    ):
         if time.monotonic() > give_up:
-            sys.exit(f"some jobs were still not done after {PATIENCE:g} s")
+            sys.exit(f"some jobs had not ended after {PATIENCE:g} s")
         time.sleep(0.1)
 
 
 def table() -> None:
     rows = [("JOB", "STATE", "ATTEMPTS", "WHAT HAPPENED")]
     for id in NOTED.read_text().split():
-        job = app.backend.find(id)
+        job = app.backend.jobs.find(id)
         attempts = len(job.failures) + (job.state == "done")
         rows.append((job.handler, job.state, str(attempts), _story(job)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -53,12 +55,12 @@ def table() -> None:
 
 
 def _story(job: JobRecord) -> str:
-    """What a job went through, in the order in which it did."""
+    """List what happened to a job, in order."""
     steps = []
     if job.due_at > job.enqueued_at and not job.failures:
         steps.append(f"waited {(job.due_at - job.enqueued_at) / MICROSECOND:g} s")
     steps += [f"{times} × {kind}" for kind, times in Counter(failure.type for failure in job.failures).items()]
-    if job.failures and not job.attempts:  # a replay starts the count afresh
+    if job.failures and not job.attempts:  # a replay resets the count
         steps.append("a replay")
     return ", ".join([*steps, f'"{job.output}"' if job.state == "done" else str(job.reason)])
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows Tenure at work with the `tenure` and the `python` that come first on PATH; leaves nothing behind.
+# Runs the demo with the first `tenure` and `python` on PATH, in a temporary folder that it deletes at the end.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -39,29 +39,29 @@ cd "$folder"
 unset "${!TENURE_@}"
 export TENURE_APP=app:app PYTHONDONTWRITEBYTECODE=1
 
-heading 'A job from the command line'
-echo 'The queue is a SQLite file in an empty folder; there is no server and nothing to configure.'
+heading 'Enqueue a job from the command line'
+echo 'The queue is a SQLite file in an empty folder. You need no server and no configuration.'
 show tenure enqueue greet --payload '{"name": "Ada"}' | tee shown
 tail -n 1 shown > jobs.txt
 
-heading 'More jobs from Python'
-echo 'One is delayed, one will fail twice, one cannot succeed yet, and thousands do nothing but count.'
+heading 'Enqueue jobs from Python'
+echo 'One job is delayed, one will fail twice, one cannot succeed yet, and 5000 jobs do nothing.'
 show python demo.py enqueue
 
-heading 'A worker'
-echo 'It retries what fails, waits for what is delayed, and stops on a signal once nothing is left.'
+heading 'Run a worker'
+echo 'The worker retries failed jobs and waits for delayed ones. A signal stops it when no job is left.'
 work_until_done
 
-heading 'A dead letter'
-echo 'The job that ran out of retries is kept, with its error and its payload.'
+heading 'List dead letters'
+echo 'The job without retries left is a dead letter. It is stored with its error and its payload.'
 show tenure dead list
 
-heading 'Repair and replay'
+heading 'Fix the cause and replay the job'
 show touch paper
 show tenure dead replay --all
 work_until_done
 
-heading 'What happened'
+heading 'Show what happened'
 show tenure health
 echo
 python demo.py table

@@ -4,14 +4,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tenure.app import Tenure
-    from tenure.backends.opening import register_backend
+    from tenure.backends.url import register_backend
     from tenure.cron.builder import ScheduleBuilder
     from tenure.cron.schedule import Schedule
     from tenure.definition.builder import JobBuilder
     from tenure.definition.context import Context, current_context
-    from tenure.definition.function import JobFunction
-    from tenure.definition.job import Job
-    from tenure.definition.options import JobOptions
+    from tenure.definition.job import Job, JobOptions
+    from tenure.definition.job_function import JobFunction
     from tenure.definition.retry import Backoff, RetryPolicy
     from tenure.errors import Cancel, Postpone, Retry, TenureError
     from tenure.execution.outcome import Outcome
@@ -26,8 +25,8 @@ else:
         "Context": "tenure.definition.context",
         "Job": "tenure.definition.job",
         "JobBuilder": "tenure.definition.builder",
-        "JobFunction": "tenure.definition.function",
-        "JobOptions": "tenure.definition.options",
+        "JobFunction": "tenure.definition.job_function",
+        "JobOptions": "tenure.definition.job",
         "Lane": "tenure.worker.lane",
         "Notification": "tenure.recipients",
         "Outcome": "tenure.execution.outcome",
@@ -39,7 +38,7 @@ else:
         "Tenure": "tenure.app",
         "TenureError": "tenure.errors",
         "current_context": "tenure.definition.context",
-        "register_backend": "tenure.backends.opening",
+        "register_backend": "tenure.backends.url",
     }
 
     def __getattr__(name):

@@ -1,61 +1,69 @@
 """For async callers: a thin façade that enqueues without blocking the event loop.
 
-Calls made while others are under way are gathered: a thousand concurrent enqueues are a few round trips.
+Calls made while others are under way are sent together: a thousand concurrent enqueues need a few round trips.
 """
 
 import asyncio
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
-from tenure.app import Tenure
 from tenure.definition.job import Job
 
 Loop = asyncio.AbstractEventLoop
 
 
-class Async:
-    """`jobs = Async(app)`, then `await jobs.enqueue(send_welcome.build(user_id=42))`; one serves any loop."""
+class EnqueuingApp(Protocol):
+    """The methods of a Tenure app that this module calls."""
 
-    def __init__(self, app: Tenure) -> None:
+    def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[str]: ...
+
+    def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[str | Exception]: ...
+
+
+class Async:
+    """`jobs = Async(app)`, then `await jobs.enqueue(send_welcome.build(user_id=42))`. One object serves all loops."""
+
+    def __init__(self, app: EnqueuingApp) -> None:
         self._app = app
-        self._gatherings: WeakKeyDictionary[Loop, _Gathering] = WeakKeyDictionary()
+        self._batchers: WeakKeyDictionary[Loop, _EnqueueBatcher] = WeakKeyDictionary()
 
     async def enqueue(self, job: Job, backend: str | None = None) -> str:
         """Put one job on its queue; returns its id once it is stored.
 
-        Cancelled before it was sent it is not sent; cancelled later it may have been stored.
+        If the call is cancelled before the job was sent, the job is not sent. If it is cancelled later, the job may
+        have been stored.
         """
         loop = asyncio.get_running_loop()
-        if loop not in self._gatherings:
-            self._gatherings[loop] = _Gathering(self._app)
-        return await self._gatherings[loop].add(job, backend, loop)
+        if loop not in self._batchers:
+            self._batchers[loop] = _EnqueueBatcher(self._app)
+        return await self._batchers[loop].add(job, backend, loop)
 
     async def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[str]:
-        """Put many jobs, a thousand a round trip; each thousand is stored whole or not at all."""
+        """Put many jobs, a thousand in each round trip; each thousand is stored completely or not at all."""
         return await asyncio.to_thread(self._app.enqueue_many, list(jobs), backend)
 
 
-class _Call(NamedTuple):
+class _EnqueueCall(NamedTuple):
     job: Job
     backend: str | None
     answer: "asyncio.Future[str]"
 
 
-class _Gathering:
-    """The calls of one loop: one batch is under way, the next one grows."""
+class _EnqueueBatcher:
+    """The calls of one loop. While one batch is under way, new calls collect for the next one."""
 
-    def __init__(self, app: Tenure) -> None:
+    def __init__(self, app: EnqueuingApp) -> None:
         self._app = app
-        self._calls: list[_Call] = []
+        self._calls: list[_EnqueueCall] = []
         self._is_under_way = False
 
     def add(self, job: Job, backend: str | None, loop: Loop) -> "asyncio.Future[str]":
-        call = _Call(job, backend, loop.create_future())
+        call = _EnqueueCall(job, backend, loop.create_future())
         self._calls.append(call)
         if not self._is_under_way:
             self._is_under_way = True
-            loop.call_soon(self._send, loop)  # behind the calls that are made in this turn of the loop
+            loop.call_soon(self._send, loop)  # after the calls that are made in this turn of the loop
         return call.answer
 
     def _send(self, loop: Loop) -> None:
@@ -67,18 +75,18 @@ class _Gathering:
         sending = loop.run_in_executor(None, self._enqueue, calls)
         sending.add_done_callback(lambda done: self._answer(calls, done, loop))
 
-    def _answer(self, calls: list[_Call], done: "asyncio.Future[list[str | Exception]]", loop: Loop) -> None:
+    def _answer(self, calls: list[_EnqueueCall], done: "asyncio.Future[list[str | Exception]]", loop: Loop) -> None:
         error = done.exception()
         for call, answer in zip(calls, done.result() if error is None else [error] * len(calls), strict=True):
             if call.answer.done():
-                continue  # given up by its caller
+                continue  # its caller was cancelled
             if isinstance(answer, BaseException):
                 call.answer.set_exception(answer)
             else:
                 call.answer.set_result(answer)
         self._send(loop)
 
-    def _enqueue(self, calls: list[_Call]) -> list[str | Exception]:
+    def _enqueue(self, calls: list[_EnqueueCall]) -> list[str | Exception]:
         answers: dict[int, str | Exception] = {}
         for backend in dict.fromkeys(call.backend for call in calls):
             positions = [position for position, call in enumerate(calls) if call.backend == backend]

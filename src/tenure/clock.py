@@ -1,26 +1,26 @@
-"""The one place that reads time."""
+"""Clock: the only place that reads the time."""
 
 import time
 from datetime import UTC, datetime
 from typing import Protocol
 
-MICROSECOND = 1_000_000
+MICROSECOND = 1_000_000  # microseconds per second
 
 
 class Clock(Protocol):
-    """Wall time for what is stored, monotonic time for what is measured."""
+    """Wall time for stored values, monotonic time for measurements."""
 
     def now(self) -> int:
         """UTC microseconds since the epoch."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never jump."""
+        """Seconds of a clock that is never set."""
         ...
 
 
 class SystemClock:
-    """The host's clocks."""
+    """The clocks of the host."""
 
     def now(self) -> int:
         return time.time_ns() // 1000

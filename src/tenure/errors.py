@@ -1,4 +1,4 @@
-"""Every exception Tenure raises, in one tree, and what a handler may raise to steer its own job."""
+"""Every exception that Tenure raises, in one tree, and the exceptions with which a handler controls its own job."""
 
 from datetime import datetime, timedelta
 
@@ -12,11 +12,11 @@ class SettingsError(TenureError):
 
 
 class InvalidJob(TenureError, ValueError):
-    """A job was described in a way that could never run."""
+    """A job has options with which it could never run."""
 
 
 class InvalidSchedule(InvalidJob):
-    """A schedule can never be due, or clashes with another; the message names the field or the schedules."""
+    """A schedule can never be due, or conflicts with another; the message names the field or the schedules."""
 
 
 class InvalidHandler(TenureError, TypeError):
@@ -36,7 +36,7 @@ class ForbiddenHandler(TenureError):
 
 
 class MessageRejected(TenureError):
-    """A message failed a check at the door; `reason` is the word kept with the dead letter."""
+    """A message failed a check before its handler was called; `reason` is stored with the dead letter."""
 
     reason = "malformed"
 
@@ -46,7 +46,7 @@ class Malformed(MessageRejected):
 
 
 class BadSignature(MessageRejected):
-    """The bytes were not sealed by a key we hold, or were sealed for another queue or as another job."""
+    """The signature does not match, or the message was sealed for another queue or as another job."""
 
     reason = "bad_signature"
 
@@ -58,31 +58,31 @@ class OutOfScope(MessageRejected):
 
 
 class WrongAudience(MessageRejected):
-    """The message was sealed for another audience than ours."""
+    """The message was sealed for another audience."""
 
     reason = "wrong_audience"
 
 
 class UnknownKey(MessageRejected):
-    """The key id is not in our ring (yet): a rotation may be under way."""
+    """The key id is not in the key ring (yet): a rotation may be under way."""
 
     reason = "unknown_key"
 
 
 class UnsupportedVersion(MessageRejected):
-    """The envelope is of a version this release cannot read."""
+    """The envelope has a version that this release cannot read."""
 
     reason = "unsupported_version"
 
 
 class NewerPayload(MessageRejected):
-    """The payload is of a version that our handler does not know (yet): a deploy may be under way."""
+    """The payload has a version that the handler does not know (yet): a deploy may be under way."""
 
     reason = "newer_payload"
 
 
 class BackendError(TenureError):
-    """A backend could not do what it was asked."""
+    """A backend could not do what was requested."""
 
 
 class UnknownBackend(BackendError):
@@ -94,11 +94,11 @@ class BackendUnavailable(BackendError):
 
 
 class SchemaError(BackendError):
-    """The stored schema and this release do not fit each other."""
+    """The stored schema does not fit this release."""
 
 
 class PartialPut(BackendError):
-    """Some messages of a put were stored and others were not; `accepted` names the stored ids."""
+    """Some messages of a put were stored and others were not; `accepted` lists the stored ids."""
 
     def __init__(self, message: str, accepted: list[str]) -> None:
         super().__init__(message)
@@ -114,7 +114,7 @@ class DuplicateJob(TenureError):
 
 
 class RateLimited(TenureError):
-    """There is no token now; `again` is seconds until the next."""
+    """No token is left now; `again` is the number of seconds until the next."""
 
     def __init__(self, message: str, again: float) -> None:
         super().__init__(message)
@@ -122,9 +122,9 @@ class RateLimited(TenureError):
 
 
 class CircuitOpen(TenureError):
-    """A circuit breaker is open: what it stands before has failed too often, and is not tried for a while.
+    """A circuit breaker is open: the calls that it protects have failed too often, and none is made for a while.
 
-    With a `key` it stops a running job, which then waits for that key, or until a time in UTC microseconds.
+    With a `key` it stops a running job; the job then waits for that key, or until `until`, in UTC microseconds.
     """
 
     def __init__(self, message: str, key: str | None = None, until: int = 0) -> None:
@@ -134,19 +134,19 @@ class CircuitOpen(TenureError):
 
 
 class JobNotFound(TenureError, LookupError):
-    """No job with this id is known, or it is not in the state the verb needs."""
+    """No job with this id is known, or its state does not allow the action."""
 
 
 class ResultTimeout(TenureError, TimeoutError):
-    """A job whose result was waited for has not ended yet."""
+    """A caller waited for the result of a job, and the job has not ended yet."""
 
 
 class JobFailed(TenureError):
-    """A job run by the `sync` backend, or one whose result was asked for, ended without success."""
+    """A job on the `sync` backend, or a job whose result was requested, ended without success."""
 
 
 class Retry(TenureError):
-    """Raised by a handler: run me again after `delay` seconds; counts as an attempt."""
+    """Raised by a handler: run the job again after `delay` seconds; counts as an attempt."""
 
     def __init__(self, message: str = "the handler asked for a retry", *, delay: float | None = None) -> None:
         super().__init__(message)
@@ -154,7 +154,7 @@ class Retry(TenureError):
 
 
 class Refused(TenureError):
-    """Raised by a handler, or at enqueue: this may never run; a dead letter at once, whatever its retries."""
+    """Raised by a handler, or at enqueue: the job may never run; it is dead-lettered at once, without retries."""
 
     def __init__(self, message: str, *, reason: str = "forbidden") -> None:
         super().__init__(message)
@@ -162,7 +162,7 @@ class Refused(TenureError):
 
 
 class CommandFailed(TenureError):
-    """A command or program ended badly; `code` is its exit code, or minus the signal that killed it."""
+    """A command or program failed; `code` is its exit code, or minus the signal that killed it."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -170,11 +170,11 @@ class CommandFailed(TenureError):
 
 
 class ListenersFailed(TenureError):
-    """Listeners of an event failed; the others were told all the same."""
+    """Listeners of an event failed; the others were called all the same."""
 
 
 class RequestFailed(TenureError):
-    """A request got no good answer; `status` is that of the answer, or None when there was none."""
+    """A request got no answer or a failing one; `status` is that of the answer, or None if there was none."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -182,18 +182,18 @@ class RequestFailed(TenureError):
 
 
 class NotDelivered(TenureError):
-    """A notification did not reach whom it was for; the message says why."""
+    """A notification was not delivered; the message says why."""
 
 
 class Cancel(TenureError):
-    """Raised by a handler: stop this job for good without calling it a failure."""
+    """Raised by a handler: end this job for good, without a failure."""
 
     def __init__(self, reason: str = "the handler cancelled the job") -> None:
         super().__init__(reason)
 
 
 class Postpone(TenureError):
-    """Raised by a handler: run me later, at no cost; `until` is seconds, a timedelta or an aware datetime."""
+    """Raised by a handler: run the job later, at no cost; `until` is seconds, a timedelta or an aware datetime."""
 
     def __init__(self, until: float | timedelta | datetime, reason: str = "the handler postponed the job") -> None:
         super().__init__(reason)
@@ -209,7 +209,7 @@ class DeadlineExceeded(Interrupt):
 
 
 class Cancelled(Interrupt):
-    """Somebody cancelled the job while it ran."""
+    """A user cancelled the job while it ran."""
 
     reason = "cancelled on request"
 
@@ -218,4 +218,4 @@ class Cancelled(Interrupt):
 
 
 class StopNow(Interrupt):
-    """The worker was told twice to stop: the running job goes back uncharged."""
+    """The worker got a second signal to stop: the running job goes back and is not charged."""

@@ -1,16 +1,26 @@
-"""What happened, as frozen values: one event a step, a batch at a time; listeners observe and change nothing."""
+"""Events: what happened, as frozen values, one for each step of a batch; also the states of a job.
+
+Listeners observe and cannot change anything.
+"""
 
 import logging
 from collections.abc import Callable
 from enum import StrEnum
+from typing import Literal, get_args
 
 from msgspec import Struct
 
 logger = logging.getLogger(__name__)
 
 
+EndState = Literal["done", "dead", "cancelled", "expired"]
+END_STATES: tuple[EndState, ...] = get_args(EndState)
+LIVE_STATES = ("ready", "delayed", "parked", "leased")
+JOB_STATES = (*LIVE_STATES, *END_STATES)
+
+
 class Status(StrEnum):
-    """What became of one delivery of a job."""
+    """The result of one delivery of a job."""
 
     ACKED = "acked"
     REQUEUED = "requeued"
@@ -24,10 +34,10 @@ class Status(StrEnum):
 
 
 class Run(Struct, frozen=True, array_like=True, gc=False):
-    """What one attempt took: when it started (UTC microseconds), and for how long it waited and ran, in seconds.
+    """One attempt: when it started (UTC microseconds), and how long it waited and ran, in seconds.
 
-    `wait` is only known of a job's first attempt; `memory` is the peak of its process so far, in bytes.
-    `cpu` and `memory` are unknown where jobs share a thread, or were killed. `is_json` tells a result from a text.
+    `wait` is known only for the first attempt of a job; `memory` is the peak of its process so far, in bytes.
+    `cpu` and `memory` are unknown if jobs share a thread or were killed. With `is_json`, the output is a JSON result.
     """
 
     handler: str
@@ -41,7 +51,7 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Settlement(Struct, frozen=True, gc=False):
-    """One job of a settled batch; `failed` says that its handler ran and failed, `run` is there if it ran."""
+    """One job of a settled batch; `failed`: its handler ran and failed; `run` is set if it ran."""
 
     id: str
     queue: str
@@ -68,21 +78,21 @@ class Settled(Struct, frozen=True):
 
 
 class LeaseLost(Struct, frozen=True):
-    """A settle or renewal was refused because the lease had passed to another holder."""
+    """A settle or renewal was refused because another worker holds the lease now."""
 
     ids: tuple[str, ...]
     verb: str
 
 
 class Reaped(Struct, frozen=True):
-    """Leases of vanished workers came back; `crashed` were suspects and were charged."""
+    """Leases of vanished workers were returned; the jobs in `crashed` were suspects and were charged a crash."""
 
     ids: tuple[str, ...]
     crashed: tuple[str, ...]
 
 
 class NotBuried(Struct, frozen=True):
-    """Jobs of one queue could not be moved to the dead letters; a worker tries again, and nothing is lost."""
+    """Jobs of one queue could not be dead-lettered; a worker tries again, and no job is lost."""
 
     queue: str
     ids: tuple[str, ...]
@@ -90,14 +100,14 @@ class NotBuried(Struct, frozen=True):
 
 
 class CancelRequested(Struct, frozen=True):
-    """Somebody cancelled jobs: `ended` are those that waited, `asked` those that run and were asked to stop."""
+    """A user cancelled jobs: those in `ended` were waiting, those in `asked` are running and were asked to stop."""
 
     ended: tuple[str, ...]
     asked: tuple[str, ...]
 
 
 class TickSkipped(Struct, frozen=True):
-    """A tick of a schedule was left out; `tick` is its time in UTC microseconds."""
+    """A tick of a schedule was skipped; `tick` is its time in UTC microseconds."""
 
     schedule: str
     tick: int
@@ -105,7 +115,7 @@ class TickSkipped(Struct, frozen=True):
 
 
 class TickSucceeded(Struct, frozen=True):
-    """The job of a tick has ended well, on whichever worker."""
+    """The job of a tick has succeeded, on any worker."""
 
     schedule: str
     tick: int
@@ -113,7 +123,7 @@ class TickSucceeded(Struct, frozen=True):
 
 
 class TickFailed(Struct, frozen=True):
-    """The job of a tick has ended otherwise, or could not be made."""
+    """The job of a tick ended without success, or could not be enqueued."""
 
     schedule: str
     tick: int
@@ -122,7 +132,7 @@ class TickFailed(Struct, frozen=True):
 
 
 class Notified(Struct, frozen=True):
-    """What became of notices: `sent` or `failed` in one way, `limited` by their rate, or `dropped` as too many."""
+    """The `outcome` of notices: `sent` or `failed` by one way, `limited` by the rate, or `dropped` as too many."""
 
     notification: str
     way: str | None
@@ -146,10 +156,10 @@ Listener = Callable[[Event], None]
 
 
 class Listeners:
-    """The listeners of one app, or of one worker of it, called in the order they were added."""
+    """The listeners of one app, or of one of its workers, called in the order in which they were added."""
 
     def __init__(self, others: "Listeners | None" = None) -> None:
-        """`others` are told first."""
+        """`others` are called first."""
         self._others = others
         self._listeners: list[Listener] = []
 

@@ -1,4 +1,4 @@
-"""Permissions: what keys may sign and built-in handlers may do, as values; those that are empty permit nothing."""
+"""Permissions: what keys may sign and what built-in handlers may do, as settings; an empty list permits nothing."""
 
 import re
 from ipaddress import ip_network
@@ -28,10 +28,10 @@ class Scope(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Argument(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """One place in the arguments of a command: `fixed`, `one_of`, `pattern` or `integer` says what may stand there.
+    """A rule for one argument of a command: one of `fixed`, `one_of`, `pattern` and `integer` says what is allowed.
 
-    A text that begins with `-` is refused unless it is fixed, listed, or `dash` allows it.
-    Only the last places may be `optional`, and only the very last may `repeat`.
+    An argument that begins with `-` is refused unless it is fixed, listed, or `dash` allows it.
+    Only the last arguments may be `optional`, and only the very last may `repeat`.
     """
 
     fixed: str | None = None
@@ -53,9 +53,9 @@ class Argument(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, om
 
 
 class Command(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A console command: `module:callable` run in the worker, or an argv for a Python process of its own.
+    """A console command: `module:callable`, which runs in the worker, or an argv for a separate Python process.
 
-    That argv begins with the name of an installed script, or with `-m` and a module.
+    The argv begins with the name of an installed script, or with `-m` and a module.
     """
 
     run: str | tuple[str, ...]
@@ -79,11 +79,11 @@ class Shell(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     allow_all: bool = False
     """Whether every program may run when `shell.allow` is empty."""
     arguments: dict[str, tuple[Argument, ...]] = {}
-    """Per program, what its arguments may be; a program that is not named takes any."""
+    """Per program, rules for its arguments; a program without rules takes any."""
     environment: dict[str, str] = {}
     """Variables that programs get besides `PATH`, `LC_ALL`, `HOME` and `TMPDIR`."""
     timeout: float = 3600.0
-    """How long a program may run when its job does not say."""
+    """How long a program may run if its job sets no timeout."""
     max_output: int = 65_536
     """Bytes of output that are kept."""
     cpu_seconds: int | None = None
@@ -95,10 +95,10 @@ class Shell(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     open_files: int = 256
     """Files that a program may have open."""
     processes: int | None = None
-    """Processes that the user of the worker may have altogether; none means no limit."""
+    """Processes that the user of the worker may have in total; none means no limit."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """Without the values of variables, which may be secrets."""
+        """Hide the values of variables, which may be secrets."""
         hidden = {"environment": dict.fromkeys(self.environment, "…")}
         return [(name, hidden.get(name, getattr(self, name))) for name in self.__struct_fields__]
 
@@ -119,13 +119,13 @@ class Event(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Events by name."""
 
     allow: tuple[str, ...] = ()
-    """Events that may be told, by name; empty allows none."""
+    """Events that may be published, by name; empty allows none."""
 
 
 class Http(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Hosts by name: `api.example.com`, `.example.com` for all below it, `*` for every public one.
+    """Hosts by name: `api.example.com`, `.example.com` for all its subdomains, `*` for every public host.
 
-    `networks` opens private address ranges; addresses that serve a cloud's secrets stay closed whatever it says.
+    `networks` allows private address ranges; addresses of cloud metadata services are never allowed.
     """
 
     allow: tuple[str, ...] = ()
@@ -141,19 +141,19 @@ class Http(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     headers: tuple[str, ...] = ("accept", "accept-language", "authorization", "content-type", "idempotency-key")
     """Headers that a job may set."""
     certificates: str | None = None
-    """A file of authorities to trust besides those of the system."""
+    """A file of certificate authorities to trust in addition to those of the system."""
     connect_timeout: float = 5.0
-    """How long connecting may take, and securing the connection."""
+    """How long the connection and its TLS handshake may take."""
     timeout: float = 30.0
     """How long the whole exchange may take."""
     max_head: int = 32_768
-    """Bytes of an answer's head."""
+    """The largest head of an answer, in bytes."""
     max_body: int = 65_536
     """Bytes of an answer's body that are kept."""
     failing_status: int = 400
     """The lowest status that fails; 600 means that none does."""
     max_retry_after: float = 3600.0
-    """The longest wait that a `Retry-After` header is granted."""
+    """The longest delay that a `Retry-After` header can set."""
 
     def __post_init__(self) -> None:
         for host in self.allow:
@@ -170,7 +170,7 @@ class Http(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def check_order(arguments: tuple[Argument, ...]) -> None:
-    """Refuse rules that would not say which text stands for which argument."""
+    """Refuse rules that do not decide which rule applies to which argument."""
     for rule, following in pairwise(arguments):
         if rule.repeat or (rule.optional and not following.optional):
             raise ValueError("only the last arguments may be optional, and only the very last may repeat")

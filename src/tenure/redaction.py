@@ -1,6 +1,6 @@
-"""Redaction: what people are shown and logs keep, without secrets and without characters that steer a terminal.
+"""Redaction: removes secrets and terminal control characters from text that is shown or logged.
 
-What is stored as a payload is never changed. Masking is a net, not a wall: it knows names and shapes of secrets.
+Stored payloads are never changed. Masking finds secrets by names and known formats, so it cannot find every secret.
 """
 
 import logging
@@ -14,7 +14,7 @@ SENSITIVE = (
     *("password", "passwd", "passphrase", "secret", "token", "authorization", "credential", "cookie"),
     *("api_key", "access_key", "private_key", "signing_key"),
 )
-_MOST_LEVELS = 64
+_MAX_LEVELS = 64
 
 _VALUE = r"""(?:(?:Bearer|Basic|Token)\s{1,3})?(?:"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|[^\s,;&"'<>(){}\[\]]+)"""
 _SHAPES = (
@@ -34,7 +34,7 @@ _ID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-")
 
 
 class Redactor:
-    """Masks the values of members whose names hold one of these words, and text that looks like a secret."""
+    """Masks the values of members whose names contain one of these words, and text that looks like a secret."""
 
     def __init__(self, names: Iterable[str] = SENSITIVE) -> None:
         words = [re.split(r"[\W_]+", name.lower()) for name in names if name.strip("_- ")]
@@ -43,8 +43,8 @@ class Redactor:
         pair = rf"""((?:{self._name.pattern})[\w-]{{0,40}}\\?["']?\s{{0,3}}[=:]\s{{0,3}}\\?)({_VALUE})"""
         self._secret = re.compile(f"{pair}|(?:{_SHAPES})", re.I)
 
-    def mask(self, value: Any, levels: int = _MOST_LEVELS) -> Any:
-        """The value with its secrets masked; mappings, lists and texts are looked into."""
+    def mask(self, value: Any, levels: int = _MAX_LEVELS) -> Any:
+        """The value with its secrets masked, also inside mappings, lists and texts."""
         if isinstance(value, str):
             return self.text(value)
         if not levels:
@@ -62,17 +62,17 @@ class Redactor:
         return isinstance(name, str) and self._name.search(name) is not None
 
     def text(self, text: str) -> str:
-        """The text with what follows a sensitive name, and what looks like a secret, masked."""
+        """The text with values after sensitive names, and text that looks like a secret, masked."""
         if "://" in text:
             text = _USER.sub(rf"\1{MASK}@", text)
         lowered = text.lower()
-        if any(hint in lowered for hint in self._hints):  # the expression costs 1.5 µs a character, and few need it
+        if any(hint in lowered for hint in self._hints):  # the expression costs 1.5 µs per character
             text = self._secret.sub(lambda found: f"{found[1] or ''}{MASK}", text)
-        return _LONG.sub(_long, text)
+        return _LONG.sub(_mask_long_word, text)
 
 
-def _long(found: re.Match[str]) -> str:
-    """Long words without digits are names, and those with an id in them are ours."""
+def _mask_long_word(found: re.Match[str]) -> str:
+    """Mask a long word, unless it has no digits, and so is a name, or contains one of our ids."""
     word = found[0]
     digits = sum(map(str.isdigit, word))
     is_mixed = digits > 2 or (digits > 0 and word.lower() != word != word.upper())
@@ -80,29 +80,29 @@ def _long(found: re.Match[str]) -> str:
 
 
 @cache
-def usual() -> Redactor:
-    """The redactor for whoever knows no settings."""
+def default_redactor() -> Redactor:
+    """The redactor for code that has no settings."""
     return Redactor()
 
 
 def printable(text: str) -> str:
-    """Text that cannot steer a terminal: messages and errors may come from anywhere."""
+    """The text with control characters escaped, because messages and errors may come from untrusted sources."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text)
 
 
 def one_line(text: str) -> str:
-    """Text that cannot pass for several lines of a log."""
+    """The text on one line, so that it cannot forge further lines of a log."""
     return " ".join(printable(text).split())
 
 
 class LogGuard(logging.Filter):
-    """For a handler of one's own: masks secrets in messages and tracebacks, and keeps a message on its line."""
+    """A filter for log handlers: masks secrets in messages and tracebacks, and keeps each message on one line."""
 
     def __init__(self, redactor: Redactor | None = None) -> None:
         super().__init__()
-        self._redactor = redactor or usual()
+        self._redactor = redactor or default_redactor()
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.msg, record.args = one_line(self._redactor.text(record.getMessage())), None

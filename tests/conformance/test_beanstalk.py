@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from tenure.backends.opening import open_backend
+from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
 from tenure.testing.conformance import BackendConformance
 
@@ -18,7 +18,7 @@ class WaitingClock(SystemClock):
 
 
 class TestBeanstalk(BackendConformance):
-    capabilities = frozenset({"DeadLetters", "Burying", "Maintained", "Shared"})
+    capabilities = frozenset({"queues", "dead_letters", "Shared"})
     lacks = frozenset({"UniqueIds", "LingeringLeases"})
     expected_skips = 112
 

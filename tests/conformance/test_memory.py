@@ -5,18 +5,16 @@ import pytest
 from tenure.backends.memory import MemoryBackend
 from tenure.testing import FakeClock
 from tenure.testing.conformance import (
+    ArchiveConformance,
     BackendConformance,
-    ChronicleConformance,
     LedgerConformance,
     StoreConformance,
 )
+from tenure.testing.conformance.capabilities import PARTS
 
 
 class TestMemory(BackendConformance):
-    capabilities = frozenset(
-        {"Inspectable", "DeadLetters", "Burying", "Maintained", "Steerable", "Scannable", "Parking", "Exclusive"}
-        | {"Statistical", "Listable", "Reschedulable", "Aged"}
-    )
+    capabilities = frozenset(PARTS)
     expected_skips = 6  # those with a second process
 
     @pytest.fixture
@@ -28,7 +26,7 @@ class TestMemory(BackendConformance):
         return MemoryBackend(clock)
 
 
-class TestMemoryStore(StoreConformance, ChronicleConformance):
+class TestMemoryStore(StoreConformance, ArchiveConformance):
     expected_skips = 1  # the race of processes
 
     @pytest.fixture
@@ -37,7 +35,11 @@ class TestMemoryStore(StoreConformance, ChronicleConformance):
 
     @pytest.fixture
     def store(self, clock):
-        return MemoryBackend(clock)
+        return MemoryBackend(clock).guards
+
+    @pytest.fixture
+    def archive(self, clock):
+        return MemoryBackend(clock).archive
 
 
 class TestMemoryLedger(LedgerConformance):

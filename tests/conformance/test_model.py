@@ -1,4 +1,4 @@
-"""Every backend agrees with a model written without looking at any."""
+"""Every backend behaves like a simple model that was written independently of them."""
 
 import itertools
 import tempfile
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 
 from tenure.backends.memory import MemoryBackend
-from tenure.backends.opening import open_backend
+from tenure.backends.url import open_backend
 from tenure.testing.model import machine_for
 
 

@@ -3,13 +3,13 @@
 import pytest
 
 from tenure.testing.conformance import (
+    ArchiveConformance,
     BackendConformance,
-    ChronicleConformance,
     LedgerConformance,
     StoreConformance,
 )
 from tenure.testing.conformance.capabilities import EVERY
-from tests.conformance.opened import Opened
+from tests.support.opened_backend import Opened
 
 
 class OnPostgresql(Opened):
@@ -25,7 +25,7 @@ class TestPostgresql(OnPostgresql, BackendConformance):
     expected_skips = 0
 
 
-class TestPostgresqlStore(OnPostgresql, StoreConformance, ChronicleConformance):
+class TestPostgresqlStore(OnPostgresql, StoreConformance, ArchiveConformance):
     capabilities = frozenset({"Shared"})
     expected_skips = 0
 

@@ -10,9 +10,9 @@ import redis
 
 from tenure.testing.conformance import BackendConformance, LedgerConformance
 from tenure.testing.conformance.capabilities import EVERY
-from tests.conformance.opened import Opened
-from tests.servers import Missing, free_port, started
-from tests.servers.fixtures import absent
+from tests.support.opened_backend import Opened
+from tests.support.servers import Missing, free_port, started
+from tests.support.servers.fixtures import absent
 
 # Where the slots of each server begin; chosen so that the suite's two queues are on different ones.
 BOUNDS = [0, 4500, 11_000, 16_384]
@@ -55,7 +55,7 @@ class OnCluster(Opened):
 
 
 class TestRedisCluster(OnCluster, BackendConformance):
-    capabilities = EVERY - {"Parking", "Exclusive"}
+    capabilities = EVERY - {"guards", "parking", "unique"}
     expected_skips = 28  # those with guards, and with jobs that are unique
 
 

@@ -11,10 +11,10 @@ from threading import Event
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusReceiveMode, ServiceBusSubQueue
 
-from tenure.backends.opening import open_backend
+from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
 from tenure.testing.conformance import BackendConformance
-from tests.servicebus import Emulator
+from tests.support.servicebus import Emulator
 
 QUEUES = ("mail", "reports")
 # The SDK leaves the sockets of lost connections to the garbage collector.
@@ -50,8 +50,8 @@ def warm(address):
 
 
 class TestServiceBus(BackendConformance):
-    capabilities = frozenset({"DeadLetters", "Maintained", "Shared"})
-    lacks = frozenset({"UniqueIds", "LingeringLeases", "Places"})
+    capabilities = frozenset({"dead_letters", "Shared"})
+    lacks = frozenset({"UniqueIds", "LingeringLeases", "Places", "AddedLetters"})
     expected_skips = 123
 
     @pytest.fixture
@@ -65,9 +65,9 @@ class TestServiceBus(BackendConformance):
     @pytest.fixture
     def backend(self, warm, emulator, address):
         yield warm
-        for entity in warm._entities.opened():
-            entity.rest()
-        warm._holdings._held.clear()
+        for entity in warm._namespace.opened():
+            entity.pause()
+        warm._locks._held.clear()
         if emulator:
             emulator.empty()
         else:

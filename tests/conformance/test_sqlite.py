@@ -3,13 +3,13 @@
 import pytest
 
 from tenure.testing.conformance import (
+    ArchiveConformance,
     BackendConformance,
-    ChronicleConformance,
     LedgerConformance,
     StoreConformance,
 )
 from tenure.testing.conformance.capabilities import EVERY
-from tests.conformance.opened import Opened
+from tests.support.opened_backend import Opened
 
 
 class OnSqlite(Opened):
@@ -23,7 +23,7 @@ class TestSqlite(OnSqlite, BackendConformance):
     expected_skips = 0
 
 
-class TestSqliteStore(OnSqlite, StoreConformance, ChronicleConformance):
+class TestSqliteStore(OnSqlite, StoreConformance, ArchiveConformance):
     capabilities = frozenset({"Shared"})
     expected_skips = 0
 

@@ -1,4 +1,4 @@
-"""A broker that forgets, and a store beside it: what looks back works, and says what to set where it does not."""
+"""Commands on a broker with a store beside it know jobs, workers and statistics; without one they say what to set."""
 
 from secrets import token_hex
 
@@ -34,7 +34,7 @@ def test_jobs_workers_and_the_last_day_are_known(broker, eventually):
 
     worker = broker.start("work", "other")
     eventually((broker.folder / "started").exists)
-    (alive,) = broker.json("workers")
+    (alive,) = eventually(lambda: broker.json("workers"))
     assert alive["queues"] == ["other"]
     (broker.folder / "released").touch()
     worker.terminate()
@@ -57,4 +57,4 @@ def test_without_a_store_commands_say_what_to_set(broker, command):
 
 def test_health_without_a_store_warns_that_one_is_needed(broker):
     del broker.environment["TENURE_STORE"]
-    assert "WARNING: store: this backend cannot keep" in broker("health").stdout
+    assert "WARNING: store: this backend cannot store" in broker("health").stdout

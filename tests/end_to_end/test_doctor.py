@@ -3,9 +3,9 @@
 import pytest
 
 from tenure import Tenure
-from tenure.backends.contract import Message
-from tenure.backends.upkeep import WorkerRecord
-from tenure.definition.identity import new_id
+from tenure.backends.messages import Message
+from tenure.backends.records import WorkerRecord
+from tenure.definition.job import new_id
 from tenure.wire.signing import new_key
 
 
@@ -18,7 +18,7 @@ def worker(desk):
     """Somebody who serves the usual queue."""
     described = {"id": "host:1:a", "host": "host", "pid": 1, "queues": ("default",), "runner": "process"}
     now = desk.app.clock.now()
-    desk.app.backend.greet(WorkerRecord(**described, concurrency=2, started_at=1, seen_at=now), 60)
+    desk.app.backend.workers.announce(WorkerRecord(**described, concurrency=2, started_at=1, seen_at=now), 60)
 
 
 @pytest.fixture
@@ -95,8 +95,8 @@ def test_dead_letters_that_grow_are_found(desk, worker):
 
 @pytest.mark.parametrize("desk", ["sqlite", "postgresql"], indirect=True)
 def test_an_index_that_is_gone_is_found(desk, worker):
-    dialect = desk.app.backend._dialect
-    with dialect.migrating() as rows:
+    dialect = desk.app.backend.inner._dialect
+    with dialect.migration() as rows:
         rows("DROP INDEX tenure_dead_died", {})
     found = desk.json("doctor", exit_code=1)
     (indexes,) = [each for each in found["checks"] if each["check"] == "indexes"]

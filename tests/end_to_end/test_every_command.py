@@ -1,8 +1,8 @@
-"""The commands that look at jobs, or change them, on the embedded database and on servers."""
+"""The commands that show or change jobs, on the embedded database and on servers."""
 
 import pytest
 
-from tenure.backends.upkeep import WorkerRecord
+from tenure.backends.records import WorkerRecord
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_ended_jobs_are_purged_after_a_question_and_cleaned(desk, jobs):
 
 def test_workers_are_listed_and_what_vanished_ones_had_comes_back(desk, jobs):
     assert desk("workers").stdout == "no worker is alive\n"
-    desk.app.backend.greet(
+    desk.app.backend.workers.announce(
         WorkerRecord(
             id="host:1:a", host="host", pid=1, queues=("mail",), runner="inline", concurrency=1, started_at=1, seen_at=1
         ),

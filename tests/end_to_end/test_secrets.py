@@ -1,4 +1,4 @@
-"""Secrets that jobs, settings and errors hold appear in nothing that the command line prints or logs."""
+"""The command line prints and logs no secret of a job, a setting or an error."""
 
 import json
 
@@ -102,7 +102,7 @@ def test_a_stored_payload_is_left_as_it_is(shop):
     id = shop.enqueue("echo", "--payload", PAYLOAD)
     script = (
         "from shop import app\nimport msgspec\n"
-        f"body = app.backend.find({id!r}).body\nassert b'{CANARY}' in body\n"
+        f"body = app.backend.jobs.find({id!r}).body\nassert b'{CANARY}' in body\n"
         "assert msgspec.json.decode(body)['payload']['password'].startswith('CANARY')\n"
     )
     (shop.folder / "look.py").write_text(script)

@@ -1,4 +1,4 @@
-"""`tenure work --processes N`: workers that die are replaced, workers that are outdated relieved."""
+"""`tenure work --processes N` replaces workers that die, and reloads workers."""
 
 import os
 import re
@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tenure.worker.crew import Seat
+from tenure.supervisor.supervisor import WorkerSlot
+from tests.support.waiting import STOP_SECONDS
 
-SOON = 15.0
 STUCK = """
 import time
 from shop import app, here
@@ -83,7 +83,7 @@ def book(tenure):
 
 def stop(supervisor):
     supervisor.send_signal(signal.SIGTERM)
-    return supervisor.wait(SOON)
+    return supervisor.wait(STOP_SECONDS)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -110,7 +110,8 @@ def test_workers_that_die_young_are_replaced_ever_more_slowly(tenure, crew):
 @pytest.fixture
 def impatient(tenure):
     """An environment in which a supervisor waits less between two starts."""
-    (tenure.folder / "sitecustomize.py").write_text("from tenure.worker import crew\ncrew._FIRST_PAUSE = 0.02\n")
+    patch = "from tenure.supervisor import supervisor as s\ns.RESTART_BACKOFF = s.Backoff(base=0.02)\n"
+    (tenure.folder / "sitecustomize.py").write_text(patch)
     return {"PYTHONPATH": os.pathsep.join([str(tenure.folder), *sys.path])}
 
 
@@ -211,7 +212,7 @@ def test_a_reload_during_a_reload_brings_in_the_newest_code(crew, deploy, enqueu
 def test_workers_told_to_drain_run_what_is_ready_and_exit_0(tenure, crew):
     supervisor, _ = crew(2)
     supervisor.send_signal(signal.SIGUSR1)
-    assert supervisor.wait(SOON) == 0
+    assert supervisor.wait(STOP_SECONDS) == 0
 
 
 def test_workers_that_end_by_themselves_are_not_replaced(tenure):
@@ -230,8 +231,8 @@ def test_workers_get_the_options_that_the_supervisor_was_given(crew):
 
 
 def test_a_worker_that_worked_a_while_is_replaced_as_soon_as_the_first_that_died():
-    seat = Seat()
+    seat = WorkerSlot()
     young, grown = [SimpleNamespace(ready_at=ready_at, ready=True) for ready_at in (99.0, 1.0)]
-    pauses = [seat.postpone(dead, now=100.0) for dead in (young, young, young, grown)]
+    pauses = [seat.delay_start(dead, now=100.0) for dead in (young, young, young, grown)]
     assert pauses[2] > 2 * pauses[0]
     assert pauses[3] < 2 * pauses[0]

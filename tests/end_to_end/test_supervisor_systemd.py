@@ -1,4 +1,4 @@
-"""What a worker and a supervisor tell systemd; its end of the socket is ours here."""
+"""What a worker and a supervisor report to systemd; the test holds the other end of the socket."""
 
 import os
 import secrets
@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-SOON = 15.0
+from tests.support.waiting import STOP_SECONDS, WAIT_SECONDS
+
 STUCK = """
 import os
 import time
@@ -35,7 +36,7 @@ class Systemd:
     def __init__(self, address):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(address)
-        self.socket.settimeout(SOON)
+        self.socket.settimeout(WAIT_SECONDS)
 
     def hear(self, word):
         """The next notice with this word; what comes before it is dropped."""
@@ -54,7 +55,7 @@ class Systemd:
                 found += f"{word}=".encode() in self.socket.recv(4096)
             except TimeoutError:
                 break
-        self.socket.settimeout(SOON)
+        self.socket.settimeout(WAIT_SECONDS)
         return found
 
 
@@ -77,7 +78,7 @@ def test_a_worker_is_ready_once_it_leases(systemd, start):
     worker = start()
     assert systemd.hear("READY") == {"READY": "1", "X_STOP_GRACE": "30.0", "STATUS": "0 done, 0 retried, 0 dead"}
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(SOON) == 0
+    assert worker.wait(STOP_SECONDS) == 0
 
 
 def test_an_abstract_socket_is_told_too(tenure):
@@ -86,7 +87,7 @@ def test_an_abstract_socket_is_told_too(tenure):
     worker = tenure.start("work", NOTIFY_SOCKET=f"@{name}")
     assert systemd.hear("READY")
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(SOON) == 0
+    assert worker.wait(STOP_SECONDS) == 0
     systemd.socket.close()
 
 
@@ -108,10 +109,11 @@ def test_a_worker_that_stops_says_so_and_asks_for_the_time_it_needs(systemd, sta
 
 
 def test_a_worker_that_cannot_start_says_why(systemd, start):
-    assert start(TENURE_APP="shop:nothing").wait(SOON) == 2
+    assert start(TENURE_APP="shop:nothing").wait(STOP_SECONDS) == 2
     assert "has no attribute 'nothing'" in systemd.hear("STATUS")["STATUS"]
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("runner", ["inline", "threads"])
 def test_the_watchdog_is_fed_twice_a_period_even_while_a_job_runs(tenure, systemd, start, eventually, runner):
     tenure.enqueue("hold")
@@ -155,7 +157,7 @@ def test_a_supervisor_is_ready_once_all_its_workers_are(systemd, start):
     assert systemd.hear("READY")["STATUS"] == "2 of 2 workers are ready"
     supervisor.send_signal(signal.SIGTERM)
     assert systemd.hear("STOPPING")
-    assert supervisor.wait(SOON) == 0
+    assert supervisor.wait(STOP_SECONDS) == 0
 
 
 @pytest.mark.parametrize("options", [["--runner", "inline"], ["--runner", "process"], ["--processes", "1"]])
@@ -173,4 +175,4 @@ def test_a_supervisor_kills_a_worker_that_does_not_stop(systemd, start):
     systemd.hear("READY")
     os.kill(pid, signal.SIGSTOP)
     supervisor.send_signal(signal.SIGTERM)
-    assert supervisor.wait(SOON) == 128 + signal.SIGKILL
+    assert supervisor.wait(STOP_SECONDS) == 128 + signal.SIGKILL

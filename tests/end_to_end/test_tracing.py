@@ -1,4 +1,4 @@
-"""Spans of jobs that run in child processes: each process exports its own, and the message links them."""
+"""Jobs in child processes have spans: each process exports its own, and the message links them."""
 
 import json
 

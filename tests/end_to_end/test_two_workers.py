@@ -1,4 +1,4 @@
-"""The acceptance script: a large backlog, two workers at once, every job exactly once."""
+"""Two workers at once on a large backlog run every job exactly once."""
 
 from collections import Counter
 

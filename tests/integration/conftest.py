@@ -1,21 +1,19 @@
-"""What integration tests share: backends to run on, other processes, and waiting that ends as soon as it can."""
+"""Fixtures of integration tests: backends to run on, other processes, bounded workers."""
 
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 
 import pytest
 
 from tenure import Tenure
-from tenure.backends.contract import Message
+from tenure.backends.messages import Message
 from tenure.testing import FakeClock
 from tenure.wire.signing import new_key
-
-PATIENCE = 30.0
+from tests.support.waiting import WAIT_SECONDS
 
 
 @pytest.fixture
@@ -48,24 +46,10 @@ def message():
 
 
 @pytest.fixture
-def eventually():
-    """Asks until the answer is yes, and fails when it stays no for too long."""
-
-    def wait(condition, seconds=PATIENCE):
-        give_up = time.monotonic() + seconds
-        while not (answer := condition()):
-            assert time.monotonic() < give_up, f"not true after {seconds:g} s: {condition}"
-            time.sleep(0.005)  # nobody can tell us: it happens in another process, or inside a role
-        return answer
-
-    return wait
-
-
-@pytest.fixture
 def run_within():
     """Runs a worker here, and stops it when it takes too long, so that what is asserted about its tally can fail."""
 
-    def run(worker, seconds=15.0):
+    def run(worker, seconds=WAIT_SECONDS):
         timer = threading.Timer(seconds, worker.stop)
         timer.start()
         try:
@@ -105,7 +89,7 @@ def finish():
     """Waits for processes to end well; what each printed."""
 
     def wait(*processes):
-        outputs = [process.communicate(timeout=PATIENCE) for process in processes]
+        outputs = [process.communicate(timeout=WAIT_SECONDS) for process in processes]
         assert [process.returncode for process in processes] == [0] * len(processes), outputs
         return [output for output, _ in outputs]
 

@@ -1,6 +1,6 @@
-"""Every setting does something: each has a test that shows it, here or where its subject is at home.
+"""Every setting has a test that shows what it does, in this file or in the file that is named here.
 
-Who adds a setting adds a proof: the first test fails until there is one.
+The first test fails for a new setting until its test is named.
 """
 
 import ast
@@ -14,16 +14,16 @@ from secrets import token_bytes
 import pytest
 
 from tenure import Tenure
-from tenure.backends.contract import Lease
-from tenure.builtin.url.handler import Request, Sender
+from tenure.backends.messages import Lease
+from tenure.builtin.url import Request, Sender
 from tenure.clock import to_datetime
 from tenure.definition.context import Context
 from tenure.errors import Refused, RequestFailed, TenureError
 from tenure.permissions import Http
 from tenure.testing import FakeClock, run_due
 from tenure.wire.signing import Key
-from tests.builtin.servers import Server, response
-from tests.docs import settings_page
+from tests.support import settings_page
+from tests.support.http_server import Server, response
 
 # The runner needs the alarm that the other method uses.
 pytestmark = pytest.mark.timeout(60, method="thread")
@@ -31,79 +31,87 @@ TESTS = Path(__file__).parents[1]
 DAY = 86_400
 
 ELSEWHERE = {
-    "backends": "unit/test_app.py::test_a_job_may_go_to_another_backend_by_name",
-    "store": "integration/test_guards.py::test_guards_may_live_elsewhere",
-    "app": "end_to_end/test_starting.py::test_the_app_is_taken_from_the_settings_file",
-    "modules": "end_to_end/test_starting.py::test_the_modules_of_the_settings_are_imported",
+    "backends": "unit/app/test_app.py::test_a_job_may_go_to_another_backend_by_name",
+    "store": "integration/worker/test_guards.py::test_guards_may_live_elsewhere",
+    "app": "end_to_end/test_startup.py::test_the_app_is_taken_from_the_settings_file",
+    "modules": "end_to_end/test_startup.py::test_the_modules_of_the_settings_are_imported",
     "timezone": "unit/cron/test_registry.py::test_a_schedule_follows_the_clock_of_the_app_unless_it_names_its_own",
     "schedules": "unit/cron/test_registry.py::test_the_settings_name_a_function_that_registers_schedules",
-    "lanes": "end_to_end/test_lanes.py::test_without_arguments_all_lanes_of_the_settings_are_served",
-    "aliases": "unit/test_app.py::test_a_job_for_an_alias_goes_to_the_queue_it_stands_for",
-    "allow": "integration/test_door.py::test_a_handler_outside_the_allowlist_of_its_queue_is_refused",
-    "keys": "integration/test_door.py::test_a_message_of_an_unknown_key_waits_and_is_dead_after_the_patience",
-    "scopes": "integration/test_door.py::test_a_key_signs_only_for_the_queues_and_handlers_of_its_scope",
-    "audience": "integration/test_door.py::test_a_message_for_another_audience_is_refused",
-    "backoff": "unit/test_app.py::test_settings_give_the_backoff",
+    "lanes": "end_to_end/test_work_lanes.py::test_without_arguments_all_lanes_of_the_settings_are_served",
+    "aliases": "unit/app/test_app.py::test_a_job_for_an_alias_goes_to_the_queue_it_stands_for",
+    "allow": "integration/worker/test_message_checks.py::test_a_handler_outside_the_allowlist_of_its_queue_is_refused",
+    "keys": (
+        "integration/worker/test_message_checks.py::test_a_message_of_an_unknown_key_waits_and_is_dead_after_a_while"
+    ),
+    "scopes": (
+        "integration/worker/test_message_checks.py::test_a_key_signs_only_for_the_queues_and_handlers_of_its_scope"
+    ),
+    "audience": "integration/worker/test_message_checks.py::test_a_message_for_another_audience_is_refused",
+    "backoff": "unit/app/test_app.py::test_settings_give_the_backoff",
     "rates": (
-        "integration/test_guards.py::"
+        "integration/worker/test_guards.py::"
         "test_a_limited_queue_starts_no_more_than_its_rate_and_spends_nothing_on_empty_polls"
     ),
-    "on_dead": "integration/test_on_dead.py::test_a_death_is_told_with_its_cause",
-    "stop_grace": "end_to_end/test_supervisor_stopping.py::test_the_stop_grace_may_be_a_setting",
-    "metrics": "unit/test_collecting.py::test_a_collector_may_be_named_by_the_setting",
-    "tracing": "integration/test_tracing.py::test_a_run_is_in_the_trace_of_its_enqueue",
-    "log_format": "end_to_end/test_working.py::test_the_format_of_logs_may_be_a_setting",
-    "execution_log": "unit/worker/test_outcomes.py::test_an_execution_is_kept_with_what_it_was_given_and_gave",
-    "max_output": "unit/worker/test_outcomes.py::test_long_output_is_cut_in_the_log_and_in_the_history",
+    "on_dead": "integration/worker/test_on_dead.py::test_a_death_is_told_with_its_cause",
+    "stop_grace": "end_to_end/test_supervisor_stop.py::test_the_stop_grace_may_be_a_setting",
+    "metrics": "unit/app/test_metrics_collector.py::test_a_collector_may_be_named_by_the_setting",
+    "tracing": "integration/app/test_tracing.py::test_a_run_is_in_the_trace_of_its_enqueue",
+    "log_format": "end_to_end/test_work.py::test_the_format_of_logs_may_be_a_setting",
+    "execution_log": "unit/worker/test_logs.py::test_an_execution_is_kept_with_what_it_was_given_and_gave",
+    "max_output": "unit/worker/test_logs.py::test_long_output_is_cut_in_the_log_and_in_the_history",
     "sensitive": "end_to_end/test_secrets.py::test_nothing_that_is_shown_of_a_job_holds_its_secrets",
-    "command": "builtin/test_command.py::test_a_click_command_runs_and_what_it_prints_is_the_result",
-    "shell": "builtin/test_shell.py::test_a_program_that_is_not_named_is_refused_where_it_is_enqueued",
-    "event": "builtin/test_event.py::test_a_name_that_is_not_allowed_is_refused",
-    "http": "builtin/test_url.py::test_a_job_goes_all_the_way",
-    "notifications": "notifications/test_notifier.py::test_people_are_mailed_when_a_job_dies",
-    "mail": "notifications/test_notifier.py::test_people_are_mailed_when_a_job_dies",
-    "shell.allow": "builtin/test_shell.py::test_a_program_that_is_not_named_is_refused_where_it_is_enqueued",
-    "shell.allow_all": "builtin/test_shell.py::test_the_allowlist_can_be_opened_explicitly",
-    "shell.arguments": "builtin/test_shell.py::test_declared_arguments_are_checked",
-    "shell.environment": "builtin/test_shell.py::test_a_program_sees_nothing_of_the_workers_environment",
-    "shell.timeout": "builtin/test_shell.py::test_past_the_settings_timeout_the_whole_group_is_killed",
-    "shell.max_output": "builtin/test_shell.py::test_a_flood_of_output_is_read_to_the_end_and_kept_in_part",
-    "shell.cpu_seconds": "builtin/test_shell.py::test_processor_time_is_limited",
-    "shell.memory": "builtin/test_shell.py::test_memory_is_limited",
-    "shell.file_size": "builtin/test_shell.py::test_the_size_of_files_is_limited",
-    "event.allow": "builtin/test_event.py::test_a_name_that_is_not_allowed_is_refused",
+    "command": "integration/builtin/test_command.py::test_a_click_command_runs_and_what_it_prints_is_the_result",
+    "shell": "integration/builtin/test_shell.py::test_a_program_that_is_not_named_is_refused_where_it_is_enqueued",
+    "event": "unit/builtin/test_event.py::test_a_name_that_is_not_allowed_is_refused",
+    "http": "integration/builtin/test_url.py::test_a_job_goes_all_the_way",
+    "notifications": "integration/notifications/test_notifier.py::test_people_are_mailed_when_a_job_dies",
+    "mail": "integration/notifications/test_notifier.py::test_people_are_mailed_when_a_job_dies",
+    "shell.allow": (
+        "integration/builtin/test_shell.py::test_a_program_that_is_not_named_is_refused_where_it_is_enqueued"
+    ),
+    "shell.allow_all": "integration/builtin/test_shell.py::test_the_allowlist_can_be_opened_explicitly",
+    "shell.arguments": "integration/builtin/test_shell.py::test_declared_arguments_are_checked",
+    "shell.environment": "integration/builtin/test_shell.py::test_a_program_sees_nothing_of_the_workers_environment",
+    "shell.timeout": "integration/builtin/test_shell.py::test_past_the_settings_timeout_the_whole_group_is_killed",
+    "shell.max_output": "integration/builtin/test_shell.py::test_a_flood_of_output_is_read_to_the_end_and_kept_in_part",
+    "shell.cpu_seconds": "integration/builtin/test_shell.py::test_processor_time_is_limited",
+    "shell.memory": "integration/builtin/test_shell.py::test_memory_is_limited",
+    "shell.file_size": "integration/builtin/test_shell.py::test_the_size_of_files_is_limited",
+    "event.allow": "unit/builtin/test_event.py::test_a_name_that_is_not_allowed_is_refused",
     "http.allow": "unit/builtin/test_targets.py::test_hosts_are_allowed_by_name_or_by_what_they_end_in",
-    "http.networks": "builtin/test_url.py::test_an_address_in_the_url_is_judged_like_any_other",
-    "http.headers": "builtin/test_url.py::test_a_header_that_is_not_allowed_is_refused",
-    "http.certificates": "builtin/test_url.py::test_https_is_checked_against_the_name_in_the_url",
-    "http.timeout": "builtin/test_url.py::test_one_deadline_holds_for_the_whole_exchange",
-    "http.max_body": "builtin/test_url.py::test_a_large_body_is_cut",
-    "http.failing_status": "builtin/test_url.py::test_which_statuses_fail_can_be_set",
-    "http.max_retry_after": "builtin/test_url.py::test_retry_after_is_bounded",
-    "mail.host": "notifications/test_mail.py::test_a_mail_arrives_as_it_was_written",
-    "mail.port": "notifications/test_mail.py::test_a_mail_arrives_as_it_was_written",
-    "mail.security": "notifications/test_mail.py::test_a_server_without_tls_gets_no_mail_unless_told_so",
-    "mail.user": "notifications/test_mail.py::test_a_login_goes_over_tls_to_a_server_that_is_trusted",
-    "mail.password": "notifications/test_mail.py::test_a_wrong_password_is_told_without_it",
-    "mail.sender": "notifications/test_mail.py::test_a_mail_arrives_as_it_was_written",
-    "mail.certificates": "notifications/test_mail.py::test_a_server_that_is_not_trusted_gets_no_mail",
-    "mail.timeout": "notifications/test_mail.py::test_a_server_that_drips_is_cut_off_at_the_deadline",
-    "lanes.NAME.queues": "end_to_end/test_lanes.py::test_only_the_named_lanes_are_served",
+    "http.networks": "integration/builtin/test_url.py::test_an_address_in_the_url_is_judged_like_any_other",
+    "http.headers": "integration/builtin/test_url.py::test_a_header_that_is_not_allowed_is_refused",
+    "http.certificates": "integration/builtin/test_url.py::test_https_is_checked_against_the_name_in_the_url",
+    "http.timeout": "integration/builtin/test_url.py::test_one_deadline_holds_for_the_whole_exchange",
+    "http.max_body": "integration/builtin/test_url.py::test_a_large_body_is_cut",
+    "http.failing_status": "integration/builtin/test_url.py::test_which_statuses_fail_can_be_set",
+    "http.max_retry_after": "integration/builtin/test_url.py::test_retry_after_is_bounded",
+    "mail.host": "integration/notifications/test_mail.py::test_a_mail_arrives_as_it_was_written",
+    "mail.port": "integration/notifications/test_mail.py::test_a_mail_arrives_as_it_was_written",
+    "mail.security": "integration/notifications/test_mail.py::test_a_server_without_tls_gets_no_mail_unless_told_so",
+    "mail.user": "integration/notifications/test_mail.py::test_a_login_goes_over_tls_to_a_server_that_is_trusted",
+    "mail.password": "integration/notifications/test_mail.py::test_a_wrong_password_is_told_without_it",
+    "mail.sender": "integration/notifications/test_mail.py::test_a_mail_arrives_as_it_was_written",
+    "mail.certificates": "integration/notifications/test_mail.py::test_a_server_that_is_not_trusted_gets_no_mail",
+    "mail.timeout": "integration/notifications/test_mail.py::test_a_server_that_drips_is_cut_off_at_the_deadline",
+    "lanes.NAME.queues": "end_to_end/test_work_lanes.py::test_only_the_named_lanes_are_served",
     "lanes.NAME.weights": (
         "unit/worker/test_lane.py::test_with_weights_a_queue_comes_first_in_proportion_to_its_weight"
     ),
-    "lanes.NAME.runner": "end_to_end/test_lanes.py::test_the_lanes_of_a_worker_are_shown",
-    "lanes.NAME.concurrency": "end_to_end/test_lanes.py::test_the_lanes_of_a_worker_are_shown",
+    "lanes.NAME.runner": "end_to_end/test_work_lanes.py::test_the_lanes_of_a_worker_are_shown",
+    "lanes.NAME.concurrency": "end_to_end/test_work_lanes.py::test_the_lanes_of_a_worker_are_shown",
     "notifications.NAME.on": "unit/notifications/test_notice.py::test_only_what_was_asked_for_is_told",
     "notifications.NAME.queues": "unit/notifications/test_notice.py::test_only_what_was_asked_for_is_told",
     "notifications.NAME.handlers": "unit/notifications/test_notice.py::test_only_what_was_asked_for_is_told",
-    "notifications.NAME.job": "notifications/test_notifier.py::test_a_job_of_ours_is_told_and_never_of_itself",
-    "notifications.NAME.webhook": "notifications/test_notifier.py::test_a_webhook_gets_the_notice_as_json",
-    "notifications.NAME.mail": "notifications/test_notifier.py::test_people_are_mailed_when_a_job_dies",
-    "notifications.NAME.subject": "end_to_end/test_notifying.py::test_a_worker_mails_a_death_before_it_ends",
-    "notifications.NAME.text": "notifications/test_notifier.py::test_a_webhook_gets_the_notice_as_json",
+    "notifications.NAME.job": (
+        "integration/notifications/test_notifier.py::test_a_job_of_ours_is_told_and_never_of_itself"
+    ),
+    "notifications.NAME.webhook": "integration/notifications/test_notifier.py::test_a_webhook_gets_the_notice_as_json",
+    "notifications.NAME.mail": "integration/notifications/test_notifier.py::test_people_are_mailed_when_a_job_dies",
+    "notifications.NAME.subject": "end_to_end/test_notifications.py::test_a_worker_mails_a_death_before_it_ends",
+    "notifications.NAME.text": "integration/notifications/test_notifier.py::test_a_webhook_gets_the_notice_as_json",
     "notifications.NAME.rate": (
-        "notifications/test_notifier.py::test_a_rate_leaves_notices_out_and_the_next_says_how_many"
+        "integration/notifications/test_notifier.py::test_a_rate_leaves_notices_out_and_the_next_says_how_many"
     ),
 }
 HERE: dict[str, str] = {}
@@ -163,8 +171,8 @@ def _fail():
 @proves("url")
 def test_the_url_says_where_jobs_wait(make, tmp_path):
     id = make(f"sqlite:///{tmp_path}/jobs.db").define("nothing").dispatch()
-    assert make(f"sqlite:///{tmp_path}/jobs.db").backend.find(id).state == "ready"
-    assert make().backend.find(id) is None
+    assert make(f"sqlite:///{tmp_path}/jobs.db").backend.jobs.find(id).state == "ready"
+    assert make().backend.jobs.find(id) is None
 
 
 @proves("environment")
@@ -180,7 +188,7 @@ def test_a_worker_serves_the_queues_of_the_settings(make):
     app = make(queues=["b", "a"])
     ids = [app.define("nothing").queue(queue).dispatch() for queue in ("a", "b", "c")]
     app.worker(burst=True).run()
-    assert [app.backend.find(id).state for id in ids] == ["done", "done", "ready"]
+    assert [app.backend.jobs.find(id).state for id in ids] == ["done", "done", "ready"]
 
 
 @proves("verify")
@@ -191,7 +199,7 @@ def test_signatures_are_checked_unless_that_is_switched_off(make, tmp_path, veri
     id = make(url, keys=[forger]).define("nothing").dispatch()
     app = make(url, keys=[honest], verify=verify)
     run_due(app)
-    assert app.backend.find(id).state == state
+    assert app.backend.jobs.find(id).state == state
 
 
 @proves("max_bytes")
@@ -231,7 +239,7 @@ def test_an_attempt_takes_no_longer_than_the_settings_allow(make):
     app.job(name="sleep")(lambda: time.sleep(50))
     id = app.define("sleep").dispatch()
     run_due(app)
-    assert app.backend.find(id).reason == "timeout"
+    assert app.backend.jobs.find(id).reason == "timeout"
 
 
 @proves("unknown_patience")
@@ -334,13 +342,13 @@ def test_ended_jobs_are_kept_for_so_many_days(make, clock, state):
     app.cancel(ids["cancelled"])
     clock.advance(1)
     run_due(app)
-    assert {name: app.backend.find(id).state for name, id in ids.items()} == {name: name for name in ids}
+    assert {name: app.backend.jobs.find(id).state for name, id in ids.items()} == {name: name for name in ids}
     clock.advance(1.9 * DAY)
     app.clean()
-    assert all(app.backend.find(id) for id in ids.values())
+    assert all(app.backend.jobs.find(id) for id in ids.values())
     clock.advance(0.2 * DAY)
     app.clean()
-    assert [name for name, id in ids.items() if app.backend.find(id) is None] == [state]
+    assert [name for name, id in ids.items() if app.backend.jobs.find(id) is None] == [state]
 
 
 @proves("retention.statistics")
@@ -361,7 +369,7 @@ def test_a_program_may_have_so_many_files_and_processes(make):
     app = make(shell={"allow": ["/bin/sh"], "open_files": 77, "processes": 4321})
     id = app.define("shell", ["/bin/sh", "-c", "cat /proc/self/limits"]).dispatch()
     run_due(app)
-    lines = app.backend.find(id).output.splitlines()
+    lines = app.backend.jobs.find(id).output.splitlines()
     limits = {line[:25].strip(): line[25:].split()[0] for line in lines}
     assert (limits["Max open files"], limits["Max processes"]) == ("77", "4321")
 

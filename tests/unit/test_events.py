@@ -1,4 +1,4 @@
-"""Listeners observe and change nothing."""
+"""Listeners get events and cannot change the flow."""
 
 import logging
 

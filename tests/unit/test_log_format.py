@@ -1,11 +1,11 @@
-"""Lines of a log as JSON."""
+"""Log lines as JSON."""
 
 import json
 import logging
 
 import pytest
 
-from tenure.cli.logs import JsonLine
+from tenure.cli.logs import JsonLineFormatter
 from tenure.errors import SettingsError
 from tenure.settings import load
 
@@ -14,7 +14,7 @@ def written(message, *arguments, exc_info=None, **extra):
     record = logging.getLogger("tenure.test").makeRecord(
         "tenure.test", logging.WARNING, __file__, 1, message, arguments, exc_info, extra=extra
     )
-    line = JsonLine().format(record)
+    line = JsonLineFormatter().format(record)
     assert "\n" not in line
     return json.loads(line)
 

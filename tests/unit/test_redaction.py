@@ -1,4 +1,4 @@
-"""Redaction: secrets by name and by shape, and characters that would steer a terminal or forge a line."""
+"""Redaction: secrets by name and by shape, and characters that would control a terminal or forge a line."""
 
 import logging
 import time
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenure.redaction import MASK, LogGuard, Redactor, one_line, printable, usual
+from tenure.redaction import MASK, LogGuard, Redactor, default_redactor, one_line, printable
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nabc\n-----END RSA PRIVATE KEY-----"
@@ -49,7 +49,7 @@ SECRETS = [
 
 @pytest.mark.parametrize("text", SECRETS)
 def test_a_secret_in_a_text_is_masked(text):
-    masked = usual().text(f"it failed with {text}, sorry")
+    masked = default_redactor().text(f"it failed with {text}, sorry")
 
     assert "CANARY" not in masked
     assert masked.startswith("it failed with ")
@@ -74,13 +74,13 @@ def test_a_secret_in_a_text_is_masked(text):
     ],
 )
 def test_a_harmless_text_stays_as_it_is(text):
-    assert usual().text(text) == text
+    assert default_redactor().text(text) == text
 
 
 def test_members_with_a_sensitive_name_are_masked_at_any_depth():
     payload = {"user": "Ada", "login": [{"Password": "x", "API-Key": 7, "note": None}], "token": {"a": 1}, "secret": ""}
 
-    assert usual().mask(payload) == {
+    assert default_redactor().mask(payload) == {
         "user": "Ada",
         "login": [{"Password": MASK, "API-Key": MASK, "note": None}],
         "token": MASK,
@@ -91,7 +91,7 @@ def test_members_with_a_sensitive_name_are_masked_at_any_depth():
 def test_masking_changes_nothing_that_was_given():
     payload = {"password": "x", "list": ["Bearer abcdefghijkl"]}
 
-    usual().mask(payload)
+    default_redactor().mask(payload)
 
     assert payload == {"password": "x", "list": ["Bearer abcdefghijkl"]}
 
@@ -115,7 +115,7 @@ def test_a_structure_that_never_ends_is_cut():
     endless: list = []
     endless.append(endless)
 
-    assert MASK in str(usual().mask(endless))
+    assert MASK in str(default_redactor().mask(endless))
 
 
 @pytest.mark.parametrize(
@@ -136,16 +136,16 @@ def test_a_structure_that_never_ends_is_cut():
     ids=lambda text: text[:12],
 )
 def test_masking_takes_time_in_proportion_to_the_text(text):
-    begun = time.process_time()
+    begun = time.thread_time()
 
-    usual().text(text)
+    default_redactor().text(text)
 
-    assert time.process_time() - begun < 2.0
+    assert time.thread_time() - begun < 2.0
 
 
 @given(st.text())
 def test_any_text_can_be_masked_and_printed(text):
-    assert printable(usual().text(text)).replace("\n", "").replace("\t", "").isprintable()
+    assert printable(default_redactor().text(text)).replace("\n", "").replace("\t", "").isprintable()
 
 
 @pytest.mark.parametrize(

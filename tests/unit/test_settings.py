@@ -1,4 +1,4 @@
-"""Settings: four sources in order, every mistake named with its place, no secret shown."""
+"""Settings: four sources in order, every mistake with its place, no secret shown."""
 
 import pytest
 import rich.pretty

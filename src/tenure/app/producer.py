@@ -1,36 +1,35 @@
-"""Producer: puts jobs on their queues, and takes them off again before they run."""
+"""Producer: enqueues, cancels and reschedules jobs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import concurrent.futures
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
-from tenure.app.channels import Channels
-from tenure.app.each import Refusals, put_each, seal
-from tenure.app.overlap import overlapped
-from tenure.app.sealer import Channel, Sealer
+from tenure.app.open_backends import OpenBackend, OpenBackends, Sealer
 from tenure.app.stores import Put, put_unique, require_exclusive
-from tenure.backends.asking import Fate, Reschedulable, Steerable, Turn
-from tenure.backends.contract import InProcess, Message, Transactional
-from tenure.backends.opening import without_secrets
-from tenure.backends.sync import SyncBackend
+from tenure.backends.contract import Backend
+from tenure.backends.messages import Message, enqueued_events
+from tenure.backends.records import CancelResult, RescheduleResult
+from tenure.backends.url import without_secrets
 from tenure.clock import to_microseconds
 from tenure.definition.duration import Duration, to_moment, to_seconds
 from tenure.definition.job import Job
-from tenure.errors import BackendError, PartialPut, TenureError
+from tenure.errors import BackendError, BackendUnavailable, PartialPut, TenureError
 from tenure.events import CancelRequested, Enqueued, Listeners
 
 T = TypeVar("T")
+R = TypeVar("R")
 CHUNK = 1000  # messages per put: larger transactions gained nothing and hold the write lock longer
 
 
 class Producer:
-    """What `Tenure.enqueue` and its like do; `backend` is a name from the settings, a URL, or None for the app's."""
+    """Behind `Tenure.enqueue` and its variants; `backend` is a name from the settings, a URL, or None."""
 
-    def __init__(self, channels: Channels, sealer: Sealer, listeners: Listeners) -> None:
-        self._channels = channels
+    def __init__(self, channels: OpenBackends, sealer: Sealer, listeners: Listeners) -> None:
+        self._backends = channels
         self._sealer = sealer
         self._listeners = listeners
 
@@ -43,9 +42,9 @@ class Producer:
             return id
 
     def _enqueue(self, job: Job, backend: str | None, connection: Any, *, wake: bool) -> str:
-        channel = self._channels.get(backend)
+        channel = self._backends.get(backend)
         message = self._sealer.message(job, channel)
-        put = channel.backend.put if connection is None else self._joined(backend, connection, wake)
+        put = channel.backend.put if connection is None else self._in_transaction(backend, connection, wake)
         if job.unique is not None and (existing := put_unique(channel.backend, message, job.duplicate, put)):
             return existing
         if job.unique is None:
@@ -62,21 +61,21 @@ class Producer:
             return ids
 
     def _enqueue_many(self, jobs: Iterable[Job], backend: str | None) -> list[str]:
-        channel = self._channels.get(backend)
+        channel = self._backends.get(backend)
         ids: list[str] = []
         put, sealed = channel.backend.put, self._sealed(jobs, channel)
-        # On a server, half of the time is spent waiting for it: PostgreSQL takes 1.4 times as many in this way.
+        # Half of the time is waiting for the server: sealing meanwhile lets PostgreSQL take 1.4 times as many.
         answers = (
             ((messages, put(messages)) for messages in sealed)
-            if isinstance(channel.backend, InProcess)
-            else overlapped(put, sealed, lambda messages: len(messages) < CHUNK)
+            if channel.backend.in_process
+            else send_overlapped(put, sealed, lambda messages: len(messages) < CHUNK)
         )
         try:
             for messages, found in answers:
                 new = set(found)
                 stored = [message for message in messages if message.unique is None or message.id in new]
                 ids += [message.id for message in stored]
-                self.tell(stored)
+                self._emit_enqueued(stored)
         except TenureError as error:
             ids += error.accepted if isinstance(error, PartialPut) else []
             if not ids:
@@ -89,83 +88,77 @@ class Producer:
             return self._enqueue_each(jobs, backend)
 
     def _enqueue_each(self, jobs: Iterable[Job], backend: str | None) -> list[str | Exception]:
-        channel = self._channels.get(backend)
+        channel = self._backends.get(backend)
         sealed = [
-            seal(self._sealer, job, channel) if job.unique is None else self._enqueued(job, backend) for job in jobs
+            seal(self._sealer, job, channel) if job.unique is None else self._enqueue_one(job, backend) for job in jobs
         ]
         messages = [each for each in sealed if isinstance(each, Message)]
-        size = 1 if isinstance(channel.backend, SyncBackend) else CHUNK  # there to put is to run, and some jobs fail
+        size = 1 if channel.backend.runs_on_put else CHUNK  # put runs the job there, and it may fail
         refused: Refusals = {}
         for first in range(0, len(messages), size):
             refused |= put_each(channel.backend, messages[first : first + size])
-        self.tell([message for message in messages if message.id not in refused])
+        self._emit_enqueued([message for message in messages if message.id not in refused])
         return [refused.get(each.id, each.id) if isinstance(each, Message) else each for each in sealed]
 
-    def cancel(self, ids: Iterable[str], backend: str | None = None) -> dict[str, Fate]:
-        steerable = self._channels.get(backend).backend
-        if not isinstance(steerable, Steerable):
-            raise BackendError(f"the backend {without_secrets(self._channels.url(backend))!r} cannot cancel jobs")
-        fates: dict[str, Fate] = {}
+    def cancel(self, ids: Iterable[str], backend: str | None = None) -> dict[str, CancelResult]:
+        control = self._backends.get(backend).backend.control
+        if control is None:
+            raise BackendError(f"the backend {without_secrets(self._backends.url(backend))!r} cannot cancel jobs")
+        results: dict[str, CancelResult] = {}
         for chunk in _chunks(ids, CHUNK):
-            fates.update(found := steerable.cancel(chunk))
-            self._tell_cancelled(found)
-        return fates
+            results.update(found := control.cancel(chunk))
+            self._emit_cancelled(found)
+        return results
 
     def reschedule(
         self, ids: Iterable[str], delay: Duration = 0, at: datetime | None = None, backend: str | None = None
-    ) -> dict[str, Turn]:
-        found = self._channels.get(backend).backend
-        if not isinstance(found, Reschedulable):
+    ) -> dict[str, RescheduleResult]:
+        control = self._backends.get(backend).backend.control
+        if control is None:
             raise BackendError(
-                f"the backend {without_secrets(self._channels.url(backend))!r} cannot reschedule jobs: "
-                "it finds none by its id; cancel what can be cancelled there, and enqueue it anew"
+                f"the backend {without_secrets(self._backends.url(backend))!r} cannot reschedule jobs: "
+                "it cannot find a job by its id; enqueue the job again with the new time"
             )
         due = 0 if at is None else to_microseconds(to_moment(at, "the time to reschedule to"))
         seconds = to_seconds(delay, "the delay to reschedule by")
-        turns: dict[str, Turn] = {}
+        results: dict[str, RescheduleResult] = {}
         for chunk in _chunks(ids, CHUNK):
-            turns.update(found.reschedule(chunk, due=due, delay=seconds))
-        return turns
+            results.update(control.reschedule(chunk, due=due, delay=seconds))
+        return results
 
-    def tell(self, messages: Sequence[Message]) -> None:
-        """Let listeners know of what was put, a queue and handler at a time."""
-        if not self._listeners:
-            return
-        kinds: dict[tuple[str, str], list[str]] = {}
-        for message in messages:
-            kinds.setdefault((message.queue, message.handler), []).append(message.id)
-        for (queue, handler), ids in kinds.items():
-            self._listeners.emit(Enqueued(queue, handler, tuple(ids)))
+    def _emit_enqueued(self, messages: Sequence[Message]) -> None:
+        for event in enqueued_events(messages) if self._listeners else ():
+            self._listeners.emit(event)
 
     def _sending(self) -> AbstractContextManager[Any]:
-        """A span around many, where enqueues are traced."""
+        """A span around many enqueues, where they are traced."""
         return nullcontext() if self._sealer.tracing is None else self._sealer.tracing.sending(None)
 
-    def _sealed(self, jobs: Iterable[Job], channel: Channel) -> Iterator[list[Message]]:
+    def _sealed(self, jobs: Iterable[Job], channel: OpenBackend) -> Iterator[list[Message]]:
         for chunk in _chunks(jobs, CHUNK):
             messages = [self._sealer.message(job, channel) for job in chunk]
             require_exclusive(channel.backend, messages)
             yield messages
 
-    def _enqueued(self, job: Job, backend: str | None) -> str | Exception:
-        """The id of a job, or why there is none."""
+    def _enqueue_one(self, job: Job, backend: str | None) -> str | Exception:
+        """The id of the job, or the error that refused it."""
         try:
             return self.enqueue(job, backend)
-        except Exception as error:  # whatever it is, it is the affair of whoever made this job
+        except Exception as error:  # any error belongs to this job alone
             return error
 
-    def _joined(self, backend: str | None, connection: Any, wake: bool) -> Put:
-        found = self._channels.get(backend).backend
-        if not isinstance(found, Transactional):
+    def _in_transaction(self, backend: str | None, connection: Any, wake: bool) -> Put:
+        transactions = self._backends.get(backend).backend.transactions
+        if transactions is None:
             raise BackendError(
-                f"the backend {without_secrets(self._channels.url(backend))!r} has no transactions to join; use one on "
-                "your SQL database, or enqueue after the commit"
+                f"the backend {without_secrets(self._backends.url(backend))!r} cannot join your transaction; "
+                "use a backend in your SQL database, or enqueue after the commit"
             )
-        return partial(found.put_in, connection, wake=wake)
+        return partial(transactions.put, connection, wake=wake)
 
-    def _tell_cancelled(self, fates: dict[str, Fate]) -> None:
-        ended = tuple(id for id, fate in fates.items() if fate == "cancelled")
-        asked = tuple(id for id, fate in fates.items() if fate == "asked")
+    def _emit_cancelled(self, results: dict[str, CancelResult]) -> None:
+        ended = tuple(id for id, result in results.items() if result == "cancelled")
+        asked = tuple(id for id, result in results.items() if result == "asked")
         if self._listeners and (ended or asked):
             self._listeners.emit(CancelRequested(ended, asked))
 
@@ -174,3 +167,62 @@ def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
     source = iter(items)
     while chunk := list(islice(source, size)):
         yield chunk
+
+
+Refusals = dict[str, Exception]
+
+
+def seal(sealer: Sealer, job: Job, channel: OpenBackend) -> Message | Exception:
+    """The message of a job, or the error that refused it."""
+    try:
+        return sealer.message(job, channel)
+    except Exception as error:  # any error belongs to this job alone
+        return error
+
+
+def put_each(backend: Backend, messages: Sequence[Message]) -> Refusals:
+    """Put messages together; return the refused ones with their errors, by id. The others are stored.
+
+    A put of what is stored already changes nothing, so halves can be put again until the culprits are alone.
+    """
+    if not messages:
+        return {}
+    try:
+        backend.put(messages)
+    except PartialPut as error:
+        accepted = set(error.accepted)
+        return {message.id: error for message in messages if message.id not in accepted}
+    except BackendUnavailable as error:
+        return dict.fromkeys((message.id for message in messages), error)
+    except TenureError as error:
+        if len(messages) == 1:
+            return {messages[0].id: error}
+        middle = len(messages) // 2
+        return put_each(backend, messages[:middle]) | put_each(backend, messages[middle:])
+    return {}
+
+
+def send_overlapped(send: Callable[[T], R], items: Iterable[T], is_last: Callable[[T], bool]) -> Iterator[tuple[T, R]]:
+    """Each item with its answer, in order; a thread sends an item while the caller makes the next.
+
+    The last item is sent by the caller. If making an item fails, the answers of the earlier ones come first.
+    """
+    with concurrent.futures.ThreadPoolExecutor(1, "tenure-put") as thread:
+        pending: list[tuple[T, concurrent.futures.Future[R]]] = []
+        try:
+            for item in items:
+                yield from _answers(pending)
+                if is_last(item):
+                    yield item, send(item)
+                else:
+                    pending.append((item, thread.submit(send, item)))
+        except Exception:
+            yield from _answers(pending)
+            raise
+        yield from _answers(pending)
+
+
+def _answers(pending: list[tuple[T, "concurrent.futures.Future[R]"]]) -> Iterator[tuple[T, R]]:
+    while pending:
+        item, answer = pending.pop()
+        yield item, answer.result()

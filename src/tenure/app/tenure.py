@@ -1,4 +1,4 @@
-"""Tenure: an application's jobs, and everything that is done with them."""
+"""Tenure: the application object; it wires the parts of the library together."""
 
 import importlib
 import logging
@@ -13,55 +13,48 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 import msgspec
 
 from tenure import settings as setting
-from tenure.app.channels import Channels
-from tenure.app.collecting import find_collector, own_collector
+from tenure.app.collector import find_collector, own_collector
+from tenure.app.cron import Cron, schedules_of
 from tenure.app.dead_letters import DeadLetterQueue
-from tenure.app.decorating import Decorator
-from tenure.app.desk import AppDesk
-from tenure.app.guarding import Guards
-from tenure.app.history import read_signals, summarise, value_of, wait_for_end
-from tenure.app.keeping import Cron
-from tenure.app.lanes import find_lanes, queues_of
-from tenure.app.manager import Manager
-from tenure.app.notifying import AppSurroundings, check_jobs, subscription
+from tenure.app.decorator import Decorator
+from tenure.app.guards import Guards
+from tenure.app.manual_worker import Manager
+from tenure.app.notifications import AppNotifications, check_jobs, subscription
+from tenure.app.open_backends import OpenBackend, OpenBackends, Sealer
 from tenure.app.producer import Producer
-from tenure.app.running import Running
-from tenure.app.scheduling import schedules_of
-from tenure.app.sealer import Channel, Sealer
-from tenure.app.shelves import Shelves
-from tenure.app.stores import Stores, place_beside, rules_of
+from tenure.app.results import read_signals, summarise_stats, value_of, wait_for_end
+from tenure.app.stores import Stores, backend_name, rules_of
 from tenure.app.tracing import find_tracing
-from tenure.backends.asking import Fate, Turn
-from tenure.backends.contract import Backend, Lease, Message, Verdict
+from tenure.app.workers import WorkerBuilder, find_lanes, queues_of
+from tenure.backends.contract import Backend, Parts, required
 from tenure.backends.ledger import Ledger
+from tenure.backends.messages import Lease, Message, Verdict
+from tenure.backends.records import CancelResult, RescheduleResult
 from tenure.builtin.event import Subscriber
 from tenure.builtin.handlers import Builtins
 from tenure.clock import Clock, SystemClock
 from tenure.cron.builder import ScheduleBuilder
+from tenure.cron.publisher import TickPublisher
 from tenure.definition.builder import JobBuilder
-from tenure.definition.context import Context
+from tenure.definition.context import BreakerScope, Context
 from tenure.definition.duration import Duration, to_seconds
-from tenure.definition.function import JobFunction
-from tenure.definition.handler import HandlerOptions, from_class
+from tenure.definition.handler import HandlerOptions, Middleware, from_class
 from tenure.definition.job import Job
-from tenure.definition.middleware import Middleware
-from tenure.definition.passage import Passage
-from tenure.definition.queues import QueueClass, Queues
-from tenure.definition.registry import Registry
+from tenure.definition.job_function import JobFunction
+from tenure.definition.registry import QueueClass, Queues, Registry
 from tenure.definition.retry import Backoff, RetryPolicy
 from tenure.errors import SettingsError, TenureError
 from tenure.events import Listener, Listeners
 from tenure.guards.store import Store
-from tenure.metrics.collector import NoCollector
+from tenure.metrics.collector import Collector, NoCollector
 from tenure.metrics.counters import WorkerCounters
-from tenure.metrics.signals import Signals
-from tenure.metrics.summary import By, Summary
-from tenure.notifications.notice import Letter
+from tenure.metrics.queue_signals import QueueSignals
+from tenure.metrics.statistics import By, Summary
+from tenure.notifications.notice import RenderedNotice
 from tenure.notifications.notifier import Notifier
 from tenure.permissions import Argument
 from tenure.recipients import Notification
-from tenure.worker.lane import Lane, RunnerKind
-from tenure.worker.terms import Terms
+from tenure.worker.lane import Lane, RunnerKind, WorkerOptions
 from tenure.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -73,7 +66,7 @@ M = TypeVar("M", bound=Middleware)
 
 
 class Tenure:
-    """An application's jobs: what they are, where they wait, and who runs them.
+    """The jobs of an application: their handlers, queues, schedules, workers and settings.
 
     Nothing is opened until it is used, so an app can be created at import time.
     """
@@ -97,7 +90,7 @@ class Tenure:
         builtins = self._builtins.handlers(self.settings.max_retries)
         self.registry = Registry(self.settings.allow, builtins, self._breaker)
         self.queues = Queues()
-        self._channels = Channels(self.settings, self.clock, self._run_now, self.metrics)
+        self._channels = OpenBackends(self.settings, self.clock, self._run_now, self.metrics)
         tracing = find_tracing(self.settings.tracing)
         if tracing:
             self.registry.use(tracing.around)
@@ -109,11 +102,13 @@ class Tenure:
         self.guards = Guards(self._store, rules_of(self.settings), self.settings.lease, self._place)
         self._stores = Stores(self.settings, self.clock)
         here = self.settings.environment
-        self.cron = Cron(self.schedules, here, self.listeners, lambda: self.backend, self._store, self._desk)
+        self.cron = Cron(self.schedules, here, self.listeners, self.parts, self._publisher)
         for alias, queue in self.settings.aliases.items():
             self.queues.alias(alias, queue)
-        around = AppSurroundings(lambda: self.backend, self.guards)
-        self.notifications = Notifier(around, self.clock, self.settings.sensitive, self.listeners.emit)
+        around = AppNotifications(self.parts, self.guards)
+        self.notifications = Notifier(
+            around.completed, around.may_send, self.clock, self.settings.sensitive, self.listeners.emit
+        )
         for name, notification in self.settings.notifications.items():
             self.notify(name, notification)
 
@@ -128,7 +123,9 @@ class Tenure:
 
     def job(self, function: Any = None, /, **options: Unpack[HandlerOptions]) -> Any:
         """Make a function a job: `@app.job` or `@app.job(queue="emails", max_retries=3)`; `name` is its key."""
-        decorator = Decorator(self.registry, self.enqueue, {"max_retries": self.settings.max_retries, **options})
+        decorator = Decorator(
+            self.registry, self._producer.enqueue, {"max_retries": self.settings.max_retries, **options}
+        )
         return decorator if function is None else decorator(function)
 
     def register(self, key: str, cls: type, /, **options: Unpack[HandlerOptions]) -> None:
@@ -138,106 +135,108 @@ class Tenure:
         self.registry.add(handler)
 
     def define(self, handler: str, payload: Any = None) -> JobBuilder:
-        """Describe a job by its handler's key, in a chain of words."""
+        """Describe a job by its handler's key with a fluent builder."""
         found = self.registry.get(handler)
         if payload is None and found.bind is not None:
             payload = {}  # a function's payload is the object of its arguments, even when there are none
-        return JobBuilder(Job(handler=handler, payload=payload, **found.defaults), self.enqueue)
+        return JobBuilder(Job(handler=handler, payload=payload, **found.defaults), self._producer.enqueue)
 
     def schedule(self, job: Job | str, payload: Any = None) -> ScheduleBuilder:
-        """Have a job run by the clock: `app.schedule(job).daily_at("02:00")`; a handler's key is defined first."""
+        """Run a job by schedule: `app.schedule(job).daily_at("02:00")`; a handler's key may stand for a job."""
         described = self.define(job, payload).build() if isinstance(job, str) else job
         return self.schedules.add(ScheduleBuilder(described, self.enqueue))
 
     def enqueue(self, job: Job, backend: str | None = None, *, connection: Any = None, wake: bool = False) -> str:
-        """Put one job on its queue, here or on another backend (a name from the settings, or a URL).
+        """Enqueue one job, on the app's backend or on another one (a name from the settings, or a URL).
 
         With a `connection` to the backend's database the job joins its transaction: committed together, or never.
         """
         return self._producer.enqueue(job, backend, connection, wake=wake)
 
     def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[str]:
-        """Put many jobs, a thousand a round trip; each thousand is stored whole or not at all.
+        """Enqueue many jobs, a thousand per round trip; each thousand is stored as a whole or not at all.
 
-        One that has a `unique` and meets its like is left out of what is stored, and of what is returned.
+        A job whose `unique` text is taken is not stored, and its id is not returned.
         """
         return self._producer.enqueue_many(jobs, backend)
 
     def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[str | Exception]:
-        """Put jobs that have nothing to do with each other; of each its id, or why it was refused."""
+        """Enqueue independent jobs; return the id of each, or the error that refused it."""
         return self._producer.enqueue_each(jobs, backend)
 
-    def cancel(self, id: str, backend: str | None = None) -> Fate:
-        """Cancel a job: one that waits has ended, `cancelled`; one that runs is `asked` to stop, and interrupted.
+    def cancel(self, id: str, backend: str | None = None) -> CancelResult:
+        """Cancel a job: a waiting job ends as `cancelled`; a running job is `asked` to stop and is interrupted.
 
-        One that has ended is `too_late`; one that is not known here is `unknown`.
+        For an ended job the result is `too_late`, for an unknown one `unknown`.
         """
         return self.cancel_many([id], backend)[id]
 
-    def cancel_many(self, ids: Iterable[str], backend: str | None = None) -> dict[str, Fate]:
-        """Cancel many jobs, a thousand a round trip; what became of each."""
+    def cancel_many(self, ids: Iterable[str], backend: str | None = None) -> dict[str, CancelResult]:
+        """Cancel many jobs, a thousand per round trip; return the result for each id."""
         return self._producer.cancel(ids, backend)
 
     def reschedule(
         self, id: str, *, delay: Duration = 0, at: datetime | None = None, backend: str | None = None
-    ) -> Turn:
-        """Let a job that waits start at another time: `at` a moment, or after a `delay`, at once unless given.
+    ) -> RescheduleResult:
+        """Change the start of a waiting job: `at` a time, or after a `delay`, which is 0 by default.
 
-        One that is `running` goes on; one that has ended is `too_late`; one that is not known here is `unknown`.
+        A leased job goes on, and the result is `running`; it is `too_late` for an ended job, `unknown` for others.
         """
         return self.reschedule_many([id], delay=delay, at=at, backend=backend)[id]
 
     def reschedule_many(
         self, ids: Iterable[str], *, delay: Duration = 0, at: datetime | None = None, backend: str | None = None
-    ) -> dict[str, Turn]:
-        """Let many jobs that wait start at another time, a thousand a round trip; what became of each."""
+    ) -> dict[str, RescheduleResult]:
+        """Reschedule many waiting jobs, a thousand per round trip; return the result for each id."""
         return self._producer.reschedule(ids, delay, at, backend)
 
     def dead_letters(self, backend: str | None = None) -> DeadLetterQueue:
-        """The jobs that died, here or on another backend: to find, replay, delete and store them."""
+        """The dead letters of the app's backend or of another one."""
         channel = self.channel(backend)
 
         def seal(handler: str, payload: Any) -> Message:
             return self._sealer.message(self.define(handler, payload).build(), channel)
 
-        return DeadLetterQueue(channel.backend, seal, self.listeners)
+        return DeadLetterQueue(channel.backend, self._channels.url(backend), seal, self.listeners)
 
     def result(self, id: str, timeout: Duration = 0, backend: str | None = None) -> Any:
-        """What a job returned; waits for its end up to `timeout`, and raises if that was no success."""
-        return value_of(wait_for_end(self.shelves(backend), id, to_seconds(timeout, "timeout")))
+        """The return value of a job; waits up to `timeout` for its end, and raises if the job did not succeed."""
+        return value_of(wait_for_end(self.parts(backend), id, to_seconds(timeout, "timeout")))
 
     def statistics(self, last: Duration = "24h", by: By = "queue") -> list[Summary]:
-        """How many jobs were done, how fast and how well, over about this time, by queue or by handler."""
-        return summarise(self.shelves().books, self.clock, to_seconds(last, "the time of statistics"), by)[0]
+        """Counts, durations and failures over about the last period, by queue or by handler."""
+        return summarise_stats(
+            required(self.parts().stats, "statistics"), self.clock, to_seconds(last, "the time of statistics"), by
+        )[0]
 
-    def shelves(self, backend: str | None = None) -> Shelves:
-        """Who keeps what is known of jobs and workers: the backend, or the store beside it."""
-        found = self.channel(backend).backend
-        try:
-            return Shelves(found, self._stores.of(found))
-        except SettingsError:
-            return Shelves(found, None)
+    def parts(self, backend: str | None = None) -> Parts:
+        """The parts of a backend, completed by those of the store beside it."""
+        return self._stores.parts(self.channel(backend).backend)
 
-    def signals(self) -> list[Signals]:
-        """How deep, how old and how fast each queue is, for whoever decides how many workers there should be."""
-        return read_signals(self.shelves(), self.clock)
+    def count_with(self, collector: Collector) -> None:
+        """Add a collector that counts what the backends do."""
+        self._channels.count_with(collector)
+
+    def signals(self) -> list[QueueSignals]:
+        """Depth, age and speed of each queue, for autoscaling."""
+        return read_signals(self.parts(), self.clock)
 
     def worker(
         self,
         *queues: str | QueueClass,
         burst: bool = False,
-        most: int | None = None,
+        max: int | None = None,
         weights: dict[str, float] | None = None,
         runner: RunnerKind = "inline",
         concurrency: int | None = None,
         lanes: Sequence[str | Lane] = (),
         location: str | None = None,
     ) -> Worker:
-        """A worker on these queues, or on those of the settings; or on several `lanes`, by name or as values.
+        """A worker for these queues, or for those of the settings; or for `lanes`, given by name or as values.
 
-        `inline`, the default here, runs jobs in the thread that calls `run`, as scripts and tests want it.
+        The runner `inline`, the default, runs jobs in the thread that calls `run`, which suits scripts and tests.
         The other runners use child processes, which import the app from its `location`, such as "shop.jobs:app",
-        else from where the setting `app` says.
+        or from the setting `app`. The worker stops after `max` jobs.
         """
         if lanes and (queues or weights or concurrency is not None or runner != "inline"):
             raise SettingsError("lanes have their own queues, weights, runner and concurrency: give either")
@@ -251,25 +250,25 @@ class Tenure:
         found = find_lanes(lanes, self.settings, self.queues)
         served = tuple(queue for lane in found for queue in lane.queues)
         check_jobs(self.notifications.jobs, self.define)
-        terms = Terms(queues=served, lease_seconds=self.settings.lease, burst=burst, most=most)
-        return self._running.workshop(self.channel()).worker(
-            found, terms, location or self.settings.app, self.cron.companions()
+        options = WorkerOptions(queues=served, lease_seconds=self.settings.lease, burst=burst, max_jobs=max)
+        return self._running.for_backend(self.channel()).worker(
+            found, options, location or self.settings.app, self.cron.companions()
         )
 
     def manager(self, seconds: float = 300.0) -> Manager:
-        """For a loop of your own that claims jobs, runs and settles them; a claim lasts `seconds` unless renewed."""
-        return Manager(self._running.workshop(self.channel(), seconds), self.define, seconds)
+        """For your own loop that claims, runs and settles jobs; a claim lasts `seconds` unless renewed."""
+        return Manager(self._running.for_backend(self.channel(), seconds), self.define, self.dead_letters, seconds)
 
     def clean(self) -> int:
-        """Delete what is past its retention, in small chunks, as workers do by themselves; returns how much."""
-        return self._running.workshop(self.channel()).janitor().clean()
+        """Delete what is past its retention, in small chunks, as workers do; return how many rows."""
+        return self._running.for_backend(self.channel()).janitor().clean()
 
     def command(self, name: str, target: Callable[..., Any], *, arguments: Sequence[Argument] | None = None) -> None:
-        """Let `command` jobs run this under a name: a click command, or a function that takes a list of texts."""
+        """Let `command` jobs run a click command, or a function that takes a list of texts, under this name."""
         self._builtins.commands.add(name, target, arguments)
 
     def on(self, event: str) -> Callable[[S], S]:
-        """Have a function called with the data of each `event` job of this name: `@app.on("order.paid")`."""
+        """Call a function with the data of each `event` job of this name: `@app.on("order.paid")`."""
 
         def subscribe(subscriber: S) -> S:
             self._builtins.subscribers.add(event, subscriber)
@@ -278,22 +277,22 @@ class Tenure:
         return subscribe
 
     def middleware(self, middleware: M) -> M:
-        """Put a function around every handler: `@app.middleware def timed(ctx, proceed): … return proceed()`."""
+        """Wrap every handler in a function: `@app.middleware def timed(ctx, proceed): … return proceed()`."""
         self.registry.use(middleware)
         return middleware
 
     def listen(self, listener: Listener) -> None:
-        """Have every event told to this callable."""
+        """Call this function with every event."""
         self.listeners.add(listener)
 
     def notify(self, name: str, notification: Notification) -> None:
-        """Have people or programs told how jobs end, as the setting `notifications` does; the name is for you."""
+        """Add a notification about jobs that end, as the setting `notifications` does, under a name."""
         if not self.notifications.names:
             self.listeners.add(self.notifications)
         self.notifications.add(subscription(name, notification, self.settings, self._enqueue_notice))
 
     def discover(self, *modules: str) -> None:
-        """Import modules, and every module inside packages, so that their handlers register."""
+        """Import modules, and all modules of packages, so that their handlers are registered."""
         for name in modules:
             module = importlib.import_module(name)
             for found in pkgutil.walk_packages(getattr(module, "__path__", []), prefix=f"{name}."):
@@ -304,7 +303,7 @@ class Tenure:
         """The backend of the app's URL, opened on first use."""
         return self.channel().backend
 
-    def channel(self, backend: str | None = None) -> Channel:
+    def channel(self, backend: str | None = None) -> OpenBackend:
         """The opened backend of this name or URL, and its wire."""
         return self._channels.get(backend)
 
@@ -323,38 +322,38 @@ class Tenure:
         self.close()
 
     def forget(self, idempotency_key: str) -> bool:
-        """Let a job with this idempotency key run again; whether the key was known."""
+        """Forget an idempotency key, so that a job with this key runs again; return whether the key was known."""
         return self.guards.forget(idempotency_key)
 
     @property
-    def _running(self) -> Running:
-        """As the settings are now: the command line overrides some of them."""
-        return Running(
+    def _running(self) -> WorkerBuilder:
+        """Made when it is used, because the command line overrides some settings."""
+        return WorkerBuilder(
             self.settings, self.clock, self.registry, self.queues, self.listeners, self._stores, self._sealer,
             self.guards.rules, self.retry, self.define,
         )  # fmt: skip
 
-    def _breaker(self, name: str, context: Context) -> Passage:
+    def _breaker(self, name: str, context: Context) -> BreakerScope:
         return self.guards.breaker(name).within(context)
 
-    def _enqueue_notice(self, handler: str, letter: Letter) -> None:
+    def _enqueue_notice(self, handler: str, letter: RenderedNotice) -> None:
         self.enqueue(self.define(handler).meta(notice=letter.members()).build())
 
     def _store(self) -> Store:
-        return self._stores.of(self.backend)
+        return self._stores.guards(self.backend)
 
     def _place(self) -> str | None:
-        return place_beside(self.backend, self._store(), self.settings.url)
+        return backend_name(self.backend, self._store(), self.settings.url)
 
-    def _desk(self, ledger: Ledger) -> AppDesk:
+    def _publisher(self, ledger: Ledger) -> TickPublisher:
         channel = self.channel()
         seal = partial(self._sealer.message, channel=channel)
-        return AppDesk(channel.backend, ledger, seal, self._run_inline, self._producer.tell, self.listeners)
+        return TickPublisher(channel.backend, ledger, seal, self._run_inline, self.listeners)
 
     def _run_inline(self, job: Job) -> None:
         self.enqueue(job, "sync://")
 
-    def _run_now(self, lease: Lease, channel: Channel) -> Verdict:
+    def _run_now(self, lease: Lease, channel: OpenBackend) -> Verdict:
         return self._running.run_now(lease, channel)
 
 

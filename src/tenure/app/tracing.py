@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from tenure.definition.context import Context
+from tenure.definition.context import MAX_TRACESTATE, Context, Trace
 from tenure.definition.failure import Failure, from_exception
 from tenure.definition.job import Job
-from tenure.definition.trace import LONGEST_STATE, Trace
 from tenure.errors import Cancel, CircuitOpen, Postpone
 
 logger = logging.getLogger(__name__)
@@ -59,7 +58,7 @@ class Tracing:
         if "traceparent" not in carrier:
             return None
         state = carrier.get("tracestate", "")
-        return Trace(carrier["traceparent"], state if len(state) <= LONGEST_STATE else "")
+        return Trace(carrier["traceparent"], state if len(state) <= MAX_TRACESTATE else "")
 
     def around(self, ctx: Context, proceed: Callable[[], Any]) -> Any:
         """A middleware for plain handlers."""

@@ -1,206 +1,143 @@
-"""What a backend is: eight verbs on batches, and small protocols for what producers and workers need besides.
-
-What people ask of a backend is in `asking.py`, what it takes to run one in `upkeep.py`.
+"""What a backend is: eight verbs on batches, and named parts for everything that only some backends can do.
 
 A backend moves opaque bytes and grants leases; it never signs, decides, counts or logs outcomes.
-Every settle and renewal checks the owner and the fence of the lease, and names the leases that were lost.
+Every settle and renewal checks the owner and the fence of the lease, and returns the leases that were lost.
+The values that the verbs take and return are in `messages.py`, the parts in `parts.py`.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
-from msgspec import Struct
+from tenure.backends.ledger import Ledger
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Reaped
+from tenure.backends.parts import (
+    DatabaseFile,
+    DeadLetters,
+    JobArchive,
+    JobControl,
+    JobReader,
+    Jobs,
+    Parking,
+    QueueCounts,
+    Schema,
+    ServerInfo,
+    StatsStore,
+    Transactions,
+    UniqueJobs,
+    WorkerRegistry,
+)
+from tenure.errors import BackendError
+from tenure.guards.store import Store
+from tenure.wire.signing import Ring
 
-from tenure.definition.failure import Failure
-from tenure.errors import Cancelled
-from tenure.events import Run
-from tenure.guards.store import Change
-
-Terminal = Literal["done", "cancelled", "expired"]
-Charge = Literal["attempt", "crash", "suspect"]
-ON_REQUEST = Cancelled.reason  # the reason kept with a job that somebody cancelled
-
-
-class Message(Struct, frozen=True, kw_only=True, gc=False):
-    """A sealed job on its way into a queue; `due` is UTC microseconds (0: at once), `delay` is seconds from now.
-
-    While a job that was put with the same `unique` waits or runs, a message is not stored.
-    The id of one that `is_new` was made for it just now: no job can have it, so nobody needs to look.
-    """
-
-    id: str
-    queue: str
-    body: bytes
-    handler: str
-    name: str | None = None
-    priority: int = 5
-    delay: float = 0.0
-    due: int = 0
-    unique: str | None = None
-    is_new: bool = False
-
-
-class Lease(Struct, frozen=True, kw_only=True, gc=False):
-    """The right to run one message until a time; `token` is the backend's own handle.
-
-    `attempts` and `crashes` are what was counted before this lease; `due` is when the message could first start.
-    A `suspect` came back from a worker that vanished: if this lease expires too, that is a crash.
-    """
-
-    id: str
-    queue: str
-    body: bytes
-    owner: str
-    fence: int
-    attempts: int
-    crashes: int
-    suspect: bool
-    priority: int
-    due: int
-    token: Any
-
-
-class Ack(Struct, frozen=True, kw_only=True):
-    """The job is over; what is kept is a history row without the body.
-
-    `run` is what its last attempt took, if it ran.
-    `follow` are messages that whoever settles has put before: backends need not look at them.
-    `change`, here and below, is applied in the same step where the backend is a Store, if the lease is still held.
-    """
-
-    lease: Lease
-    state: Terminal = "done"
-    seconds: float = 0.0
-    output: str | None = None
-    reason: str | None = None
-    follow: tuple[Message, ...] = ()
-    change: Change | None = None
-    run: Run | None = None
-
-
-class Nack(Struct, frozen=True, kw_only=True):
-    """The job goes back to its place after `delay` seconds; `charge` says what is counted, if anything.
-
-    A charge of `suspect` counts nothing yet: the job is leased alone next, and if that lease expires, it crashed.
-    """
-
-    lease: Lease
-    delay: float = 0.0
-    charge: Charge | None = None
-    failure: Failure | None = None
-    reason: str | None = None
-    change: Change | None = None
-    run: Run | None = None
-
-
-class Abandon(Struct, frozen=True, kw_only=True):
-    """The job goes to the dead letters, with its bytes and the reason."""
-
-    lease: Lease
-    reason: str
-    charge: Charge | None = None
-    failure: Failure | None = None
-    follow: tuple[Message, ...] = ()
-    change: Change | None = None
-    run: Run | None = None
-
-
-class Park(Struct, frozen=True, kw_only=True):
-    """The job waits in its place, at no cost, until the guard `key` changes or its time to try again has come.
-
-    `change` is what whoever settles has applied before: backends need not look at it.
-    """
-
-    lease: Lease
-    key: str
-    reason: str
-    change: Change | None = None
-
-
-Verdict = Ack | Nack | Abandon | Park
-
-
-class Reaped(Struct, frozen=True):
-    """A lease that expired; `crashed` when its job was a suspect already, and so was charged."""
-
-    id: str
-    queue: str
-    crashed: bool
+P = TypeVar("P")
 
 
 class Backend(Protocol):
-    """Where messages wait; see the conformance suite for what each verb promises."""
+    """Where messages wait; the conformance suite says what each verb promises.
+
+    A backend derives from this class and sets the parts that it has in its constructor; the others stay None.
+    """
+
+    jobs: Jobs | None = None
+    queues: QueueCounts | None = None
+    dead_letters: DeadLetters | None = None
+    control: JobControl | None = None
+    workers: WorkerRegistry | None = None
+    stats: StatsStore | None = None
+    guards: Store | None = None
+    parking: Parking | None = None
+    unique: UniqueJobs | None = None
+    ledger: Ledger | None = None
+    archive: JobArchive | None = None
+    transactions: Transactions | None = None
+    schema: Schema | None = None
+    server: ServerInfo | None = None
+    file: DatabaseFile | None = None
+    in_process: bool = False  # True where messages never leave this process
+    runs_on_put: bool = False  # True where put runs the job at once
 
     def put(self, messages: Sequence[Message]) -> list[str]:
-        """Store messages; returns the ids that are new: one that is known, even of an ended job, is stored once."""
+        """Store messages; return the ids that are new: a known id, even of an ended job, is stored once."""
         ...
 
     def lease(self, queues: Sequence[str], *, limit: int, seconds: float, wait: float = 0.0) -> list[Lease]:
-        """Grant up to `limit` leases, from the first queue that has any on; a suspect is granted alone."""
+        """Grant up to `limit` leases, starting with the first queue that has jobs; a suspect is granted alone."""
         ...
 
     def ack(self, verdicts: Sequence[Ack]) -> list[Lease]:
-        """End jobs; returns the leases that were lost."""
+        """End jobs; return the leases that were lost."""
         ...
 
     def nack(self, verdicts: Sequence[Nack]) -> list[Lease]:
-        """Return jobs to their place; returns the leases that were lost."""
+        """Return jobs to their place; return the leases that were lost."""
         ...
 
     def abandon(self, verdicts: Sequence[Abandon]) -> list[Lease]:
-        """Move jobs to the dead letters, atomically; returns the leases that were lost."""
+        """Move jobs to the dead letters, atomically; return the leases that were lost."""
         ...
 
     def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
-        """Push the expiry of leases; returns the leases that were lost."""
+        """Extend leases; return the leases that were lost."""
         ...
 
     def reap(self, queues: Sequence[str]) -> list[Reaped]:
-        """Return what expired to its place."""
+        """Return jobs whose lease expired to their place."""
         ...
 
     def close(self) -> None: ...
 
-
-@runtime_checkable
-class Transactional(Protocol):
-    """Backends that can store messages inside a transaction of the caller's."""
-
-    def put_in(self, connection: Any, messages: Sequence[Message], *, wake: bool = False) -> list[str]:
-        """As put, on the caller's connection: messages exist when it commits, and never did when it rolls back.
-
-        Workers find them when they next look; with `wake` they are told at the commit, where that can be done.
-        """
-        ...
+    def use_keys(self, ring: Ring) -> None:  # noqa: ARG002 - most backends need no key
+        """Take the app's keys; a backend that writes counters beside messages signs them, others ignore the keys."""
+        return
 
 
-@runtime_checkable
-class Parking(Protocol):
-    """Backends that are a Store too, and where jobs wait for its keys without being looked at."""
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What people and tools ask of a backend and the store beside it; each is None where neither has it.
 
-    def park(self, verdicts: Sequence[Park]) -> list[Lease]:
-        """Let jobs wait for their keys; one whose key is free by now is ready again. Returns the lost leases."""
-        ...
+    `archive` is where workers record jobs that the backend forgets; None where the backend has records itself.
+    """
 
-    def rouse(self, keys: Sequence[str] | None, limit: int) -> dict[str, float]:
-        """Wake the heads of these keys, or of up to `limit` of all, whose time to try again has come.
-
-        Returns the keys that may still have waiters, and in how many seconds to ask again.
-        """
-        ...
-
-
-@runtime_checkable
-class Exclusive(Protocol):
-    """Backends that keep jobs with the same `unique` apart."""
-
-    def holders(self, uniques: Sequence[str]) -> dict[str, str]:
-        """The ids of the jobs that wait or run with these."""
-        ...
+    jobs: JobReader | None
+    queues: QueueCounts | None
+    dead_letters: DeadLetters | None
+    control: JobControl | None
+    workers: WorkerRegistry | None
+    stats: StatsStore | None
+    ledger: Ledger | None
+    archive: JobArchive | None
 
 
-@runtime_checkable
-class InProcess(Protocol):
-    """Backends whose messages never leave this process."""
+def parts_for(backend: Backend, store: Backend | None) -> Parts:
+    """The parts of a backend, completed by those of the store beside it."""
+    archive = store.archive if store is not None and backend.jobs is None else None
+    return Parts(
+        jobs=backend.jobs or archive,
+        queues=backend.queues,
+        dead_letters=backend.dead_letters,
+        control=backend.control,
+        workers=backend.workers or (None if store is None else store.workers),
+        stats=backend.stats or (None if store is None else store.stats),
+        ledger=backend.ledger or (None if store is None else store.ledger),
+        archive=archive,
+    )
 
-    in_process: Literal[True]
+
+def trim_ended(parts: Parts, state: str, before: int, limit: int, queue: str | None = None) -> int:
+    """Delete up to `limit` jobs that ended in this state before this time, dead letters too; return how many."""
+    if state != "dead":
+        return 0 if parts.jobs is None else parts.jobs.trim(state, before, limit, queue)
+    deleted = 0 if parts.dead_letters is None else parts.dead_letters.trim(before, limit, queue)
+    return deleted + (0 if parts.archive is None else parts.archive.trim(state, before, limit, queue))
+
+
+def required(part: P | None, what: str) -> P:
+    """The part, or an error that says how to get it."""
+    if part is None:
+        raise BackendError(
+            f"this backend keeps no {what}; name a place for them with the setting store, a database or Redis that all "
+            'workers share, such as "redis://host" or "postgresql://host/name"'
+        )
+    return part

@@ -1,20 +1,20 @@
-"""What a ledger is: every tick of a schedule is written into it once, with what became of it.
+"""Ledger: records every tick of a schedule once, with its state.
 
-A tick goes by the id of its job, which is the same in every process; whoever enters it first has it to do.
+A tick has the id of its job, which is the same in every process; the scheduler that enters it first must enqueue it.
 """
 
 from collections.abc import Sequence
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Literal, Protocol, get_args
 
 from msgspec import Struct
 
-from tenure.backends.contract import Message
+from tenure.backends.messages import Message
 
 TickState = Literal["intended", "waiting", "enqueued", "running", "succeeded", "failed", "skipped"]
 TICK_STATES: tuple[TickState, ...] = get_args(TickState)
-OPEN: tuple[TickState, ...] = TICK_STATES[:4]
-ENDED: tuple[TickState, ...] = TICK_STATES[4:]
-EVERY = ""  # pausing the schedule of this name, which none can have, pauses all
+OPEN_TICKS: tuple[TickState, ...] = TICK_STATES[:4]
+ENDED_TICKS: tuple[TickState, ...] = TICK_STATES[4:]
+ALL_SCHEDULES = ""  # pausing the schedule of this name, which no schedule has, pauses all
 _NOT_STARTED: tuple[TickState, ...] = ("intended", "waiting")
 _BEFORE: dict[TickState, tuple[TickState, ...]] = {
     "intended": (),
@@ -22,16 +22,16 @@ _BEFORE: dict[TickState, tuple[TickState, ...]] = {
     "enqueued": _NOT_STARTED,
     "running": (*_NOT_STARTED, "running"),
     "skipped": _NOT_STARTED,
-    "failed": OPEN,
-    "succeeded": (*OPEN, "failed"),  # a dead letter may be replayed
+    "failed": OPEN_TICKS,
+    "succeeded": (*OPEN_TICKS, "failed"),  # a dead letter may be replayed
 }
 
 
 class TickRecord(Struct, frozen=True, kw_only=True):
-    """A tick as the ledger has it: `due` is its own time and its jitter, `noted_at` when its state last changed.
+    """A recorded tick: `due` is its time with its jitter, `noted_at` when its state last changed.
 
-    It is `intended` until its job is put, then `enqueued`; one that waits for others is `waiting`, one that runs in a
-    scheduler `running`. Times are UTC microseconds; those of a tick that is entered are the ledger's matter.
+    It is `intended` until its job is put, then `enqueued`; it is `waiting` while it waits for others, and `running`
+    while it runs in a scheduler. Times are UTC microseconds; the ledger sets `entered_at` and `noted_at`.
     """
 
     id: str
@@ -45,7 +45,7 @@ class TickRecord(Struct, frozen=True, kw_only=True):
 
 
 class Note(Struct, frozen=True):
-    """What became of a tick."""
+    """A new state of a tick."""
 
     id: str
     state: TickState
@@ -53,28 +53,41 @@ class Note(Struct, frozen=True):
 
 
 def may_come_from(state: TickState) -> tuple[TickState, ...]:
-    """The states that this one may follow: a late word that a job was enqueued does not undo that it succeeded."""
+    """The states that this one may follow: a late note `enqueued` does not replace `succeeded`."""
     return _BEFORE[state]
 
 
-@runtime_checkable
+class Booking(Protocol):
+    """Records a tick and puts its job in one step; for a ledger in the database of the jobs."""
+
+    def book(self, ticks: Sequence[TickRecord], messages: Sequence[Message]) -> set[str]:
+        """As `enter`; also put the messages whose ids are new ticks, in the same step."""
+        ...
+
+    def promote(self, messages: Sequence[Message]) -> set[str]:
+        """Note the ticks of these messages as enqueued, and put the messages of changed ticks, in the same step."""
+        ...
+
+
 class Ledger(Protocol):
-    """Where ticks are recorded; see the conformance suite for what each verb promises."""
+    """Where ticks are recorded; the conformance suite says what each verb promises."""
+
+    booking: Booking | None = None  # set where the ledger is in the database of the jobs
 
     def time(self) -> int:
-        """UTC microseconds by the clock that every scheduler goes by."""
+        """UTC microseconds by the clock that all schedulers use."""
         ...
 
     def enter(self, ticks: Sequence[TickRecord]) -> set[str]:
-        """Record ticks that are not known yet, in one step; returns the ids of those that are new."""
+        """Record ticks in one step; return the ids of those that are new."""
         ...
 
     def note(self, notes: Sequence[Note]) -> list[TickRecord]:
-        """Change states, each if it may follow what is recorded; returns what has changed, as it is now."""
+        """Change states where the new state may follow the recorded one; return the changed ticks."""
         ...
 
     def known(self, ids: Sequence[str]) -> dict[str, TickRecord]:
-        """Those of these ticks that are recorded."""
+        """The recorded ticks with these ids."""
         ...
 
     def history(self, schedule: str, *, states: Sequence[TickState] = (), limit: int = 20) -> list[TickRecord]:
@@ -82,43 +95,23 @@ class Ledger(Protocol):
         ...
 
     def unended(self, states: Sequence[TickState], *, before: int, limit: int) -> list[TickRecord]:
-        """The ticks of all schedules that are in these open states since before a time, the oldest note first."""
+        """The ticks of all schedules that have been in these open states since before a time, the oldest note first."""
         ...
 
     def last_ticks(self) -> dict[str, int]:
-        """The latest tick of each schedule that was ever entered, also when that was forgotten since."""
+        """The latest tick of each schedule that was ever entered, even if it was deleted since."""
         ...
 
     def pause(self, schedule: str) -> None:
-        """Have the ticks of this schedule, or of EVERY one, skipped from now on."""
+        """Skip the ticks of this schedule, or of ALL_SCHEDULES, from now on."""
         ...
 
     def resume(self, schedule: str) -> None: ...
 
     def paused(self) -> dict[str, int]:
-        """What is paused, and since when."""
+        """The paused schedules, and since when."""
         ...
 
     def forget(self, before: int, keep: int, limit: int) -> int:
-        """Delete up to so many ended ticks: those noted before a time, and all but the newest `keep` of a schedule."""
+        """Delete up to `limit` ended ticks: those noted before a time, and all but the newest `keep` of a schedule."""
         ...
-
-
-@runtime_checkable
-class Booking(Ledger, Protocol):
-    """Ledgers in the database of the queue."""
-
-    def book(self, ticks: Sequence[TickRecord], messages: Sequence[Message]) -> set[str]:
-        """As enter, and put the messages of those that are new, by their ids, in the same step."""
-        ...
-
-    def promote(self, messages: Sequence[Message]) -> set[str]:
-        """Note the ticks of these messages as enqueued, and put those of them that changed, in the same step."""
-        ...
-
-
-@runtime_checkable
-class Ledgered(Protocol):
-    """Backends that keep a ledger beside their queues."""
-
-    ledger: Ledger

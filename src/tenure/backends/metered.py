@@ -1,143 +1,166 @@
-"""Metered: what a backend is asked, how often, how fast and with what success, told to a collector a call at a time."""
+"""MeteredBackend: a backend whose verbs are counted and timed; everything else is the wrapped backend's."""
 
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
-from tenure.backends.contract import Backend, Lease, Message
-from tenure.metrics.collector import Collector, batches
-from tenure.metrics.memory import MemoryCollector
+from tenure.backends.contract import Backend
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, Reaped
+from tenure.backends.parts import Parking, Transactions
+from tenure.metrics.collector import Collector, MemoryCollector, batch_observer
+from tenure.wire.signing import Ring
 
-Call = Callable[..., Any]
-_GATHERED = 256
-
-
-def meter(backend: Backend, name: str, collector: Collector) -> None:
-    """Have the verbs of this backend counted from now on, under this name."""
-    meter = _Meter(name, collector)
-    verbs: dict[str, Callable[[str, Call], Call]] = {
-        "put": meter.put,
-        "put_in": meter.put_in,
-        "lease": meter.lease,
-        "renew": meter.renew,
-        "reap": meter.reap,
-        "close": meter.close,
-        **dict.fromkeys(("ack", "nack", "abandon", "park"), meter.settle),
-    }
-    for verb, counted in verbs.items():
-        if (call := getattr(backend, verb, None)) is not None:
-            setattr(backend, verb, counted(verb, call))
+T = TypeVar("T")
+V = TypeVar("V", Ack, Nack, Abandon, Park)
+_PUTS_AT_ONCE = 256
 
 
-class _Meter:
-    """Each method makes of a verb the same one, counted."""
+class MeteredBackend(Backend):
+    """Counts what `inner` does, under this name."""
+
+    def __init__(self, inner: Backend, name: str, collector: Collector) -> None:
+        self.inner = inner
+        self._meter = meter = BackendMeter(name, collector)
+        self.jobs = inner.jobs
+        self.queues = inner.queues
+        self.dead_letters = inner.dead_letters
+        self.control = inner.control
+        self.workers = inner.workers
+        self.stats = inner.stats
+        self.guards = inner.guards
+        self.parking = None if inner.parking is None else MeteredParking(inner.parking, meter)
+        self.unique = inner.unique
+        self.ledger = inner.ledger
+        self.archive = inner.archive
+        self.transactions = None if inner.transactions is None else MeteredTransactions(inner.transactions, meter)
+        self.schema = inner.schema
+        self.server = inner.server
+        self.file = inner.file
+        self.in_process = inner.in_process
+        self.runs_on_put = inner.runs_on_put
+
+    def put(self, messages: Sequence[Message]) -> list[str]:
+        return self._meter.put(messages, lambda: self.inner.put(messages))
+
+    def lease(self, queues: Sequence[str], *, limit: int, seconds: float, wait: float = 0.0) -> list[Lease]:
+        return self._meter.lease(lambda: self.inner.lease(queues, limit=limit, seconds=seconds, wait=wait))
+
+    def ack(self, verdicts: Sequence[Ack]) -> list[Lease]:
+        return self._meter.settle("ack", self.inner.ack, verdicts)
+
+    def nack(self, verdicts: Sequence[Nack]) -> list[Lease]:
+        return self._meter.settle("nack", self.inner.nack, verdicts)
+
+    def abandon(self, verdicts: Sequence[Abandon]) -> list[Lease]:
+        return self._meter.settle("abandon", self.inner.abandon, verdicts)
+
+    def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
+        lost = self._meter.tried("renew", lambda: self.inner.renew(leases, seconds=seconds))
+        self._meter.increment("leases_renewed", len(leases) - len(lost))
+        return lost
+
+    def reap(self, queues: Sequence[str]) -> list[Reaped]:
+        reaped = self._meter.tried("reap", lambda: self.inner.reap(queues))
+        self._meter.increment("queue_reap_total", len(reaped))
+        return reaped
+
+    def close(self) -> None:
+        self._meter.close()
+        self.inner.close()
+
+    def use_keys(self, ring: Ring) -> None:
+        self.inner.use_keys(ring)
+
+
+class MeteredParking:
+    def __init__(self, inner: Parking, meter: "BackendMeter") -> None:
+        self._inner = inner
+        self._meter = meter
+        self.wake = inner.wake
+
+    def park(self, verdicts: Sequence[Park]) -> list[Lease]:
+        return self._meter.settle("park", self._inner.park, verdicts)
+
+
+class MeteredTransactions:
+    def __init__(self, inner: Transactions, meter: "BackendMeter") -> None:
+        self._inner = inner
+        self._meter = meter
+
+    def put(self, connection: Any, messages: Sequence[Message], *, wake: bool = False) -> list[str]:
+        return self._meter.put(messages, lambda: self._inner.put(connection, messages, wake=wake))
+
+
+class BackendMeter:
+    """Reports calls to a collector; puts are reported in groups, because reporting each one costs producers 5 %."""
 
     def __init__(self, name: str, collector: Collector) -> None:
         self._name = name
         self._increment = collector.increment
         self._observe = collector.observe
-        self._observe_all = batches(collector)
+        self._observe_all = batch_observer(collector)
         self._puts: deque[tuple[float, str, list[str]]] = deque()
-        self._feeding = threading.Lock()
+        self._flushing = threading.Lock()
         self._collector = collector if isinstance(collector, MemoryCollector) else None
         if self._collector:
-            self._collector.before_reading(self.feed)
-        self._most = _GATHERED if self._collector else 1
+            self._collector.add_feeder(self._flush)
+        self._group_size = _PUTS_AT_ONCE if self._collector else 1
 
-    def put(self, _verb: str, put: Call) -> Call:
-        def counted(messages: Sequence[Message]) -> Any:
-            begun, status = perf_counter(), "error"
-            try:
-                stored = put(messages)
-                status = "success"
-                return stored
-            finally:
-                self._enqueued(messages, status, perf_counter() - begun)
-
-        return counted
-
-    def put_in(self, verb: str, put_in: Call) -> Call:
-        def counted(connection: Any, messages: Sequence[Message], **options: Any) -> Any:
-            return self.put(verb, lambda messages: put_in(connection, messages, **options))(messages)
-
-        return counted
-
-    def lease(self, verb: str, lease: Call) -> Call:
-        def counted(queues: Sequence[str], **options: Any) -> Any:
-            begun = perf_counter()
-            leases = self._tried(verb, lease, queues, **options)
-            self._observe("queue_fetch_duration_seconds", perf_counter() - begun, backend=self._name)
-            if leases:
-                self._observe("fetch_batch", len(leases))
-                self._count("queue_fetch_total", [lease.queue for lease in leases])
-            else:
-                self._increment("queue_fetch_empty_total", backend=self._name)
-            return leases
-
-        return counted
-
-    def settle(self, verb: str, settle: Call) -> Call:
-        name = f"queue_{verb}_total"
-
-        def counted(verdicts: Sequence[Any]) -> Any:
-            begun = perf_counter()
-            lost = self._tried(verb, settle, verdicts)
-            seconds = perf_counter() - begun
-            self._observe("queue_settle_duration_seconds", seconds, backend=self._name, verb=verb)
-            self._count(name, [verdict.lease.queue for verdict in verdicts])
-            return lost
-
-        return counted
-
-    def renew(self, verb: str, renew: Call) -> Call:
-        def counted(leases: Sequence[Lease], **options: Any) -> Any:
-            lost = self._tried(verb, renew, leases, **options)
-            self._increment("leases_renewed", len(leases) - len(lost), backend=self._name)
-            return lost
-
-        return counted
-
-    def reap(self, verb: str, reap: Call) -> Call:
-        def counted(queues: Sequence[str]) -> Any:
-            reaped = self._tried(verb, reap, queues)
-            self._increment("queue_reap_total", len(reaped), backend=self._name)
-            return reaped
-
-        return counted
-
-    def close(self, _verb: str, close: Call) -> Call:
-        def counted() -> None:
-            self.feed()
-            if self._collector:
-                self._collector.let_go(self.feed)
-            close()
-
-        return counted
-
-    def _tried(self, verb: str, call: Call, *arguments: Any, **options: Any) -> Any:
+    def put(self, messages: Sequence[Message], put: Callable[[], list[str]]) -> list[str]:
+        begun, status = perf_counter(), "error"
         try:
-            return call(*arguments, **options)
+            stored = put()
+            status = "success"
+            return stored
+        finally:
+            self._puts.append((perf_counter() - begun, status, [message.queue for message in messages]))
+            if len(self._puts) >= self._group_size:
+                self._flush()
+
+    def lease(self, lease: Callable[[], list[Lease]]) -> list[Lease]:
+        begun = perf_counter()
+        leases = self.tried("lease", lease)
+        self._observe("queue_fetch_duration_seconds", perf_counter() - begun, backend=self._name)
+        if leases:
+            self._observe("fetch_batch", len(leases))
+            self._count("queue_fetch_total", [lease.queue for lease in leases])
+        else:
+            self._increment("queue_fetch_empty_total", backend=self._name)
+        return leases
+
+    def settle(self, verb: str, settle: Callable[[Sequence[V]], list[Lease]], verdicts: Sequence[V]) -> list[Lease]:
+        begun = perf_counter()
+        lost = self.tried(verb, lambda: settle(verdicts))
+        seconds = perf_counter() - begun
+        self._observe("queue_settle_duration_seconds", seconds, backend=self._name, verb=verb)
+        self._count(f"queue_{verb}_total", [verdict.lease.queue for verdict in verdicts])
+        return lost
+
+    def tried(self, verb: str, call: Callable[[], T]) -> T:
+        try:
+            return call()
         except Exception:
             self._increment("queue_errors_total", backend=self._name, verb=verb)
             raise
 
-    def _enqueued(self, messages: Sequence[Message], status: str, seconds: float) -> None:
-        """Most enqueue one job at a time: these are gathered, because telling of each would cost them 5 %."""
-        puts = self._puts
-        puts.append((seconds, status, [message.queue for message in messages]))
-        if len(puts) >= self._most:
-            self.feed()
+    def increment(self, metric: str, count: int) -> None:
+        self._increment(metric, count, backend=self._name)
 
-    def feed(self) -> None:
-        with self._feeding:
+    def close(self) -> None:
+        self._flush()
+        if self._collector:
+            self._collector.remove_feeder(self._flush)
+
+    def _flush(self) -> None:
+        with self._flushing:
             puts = [self._puts.popleft() for _ in range(len(self._puts))]
         self._observe_all("queue_enqueue_duration_seconds", [put[0] for put in puts], backend=self._name)
         stored = Counter([(queue, status) for _, status, queues in puts for queue in queues])
         for (queue, status), count in stored.items():
             self._increment("queue_enqueue_total", count, backend=self._name, queue=queue, status=status)
 
-    def _count(self, name: str, queues: list[str]) -> None:
+    def _count(self, metric: str, queues: list[str]) -> None:
         for queue, count in Counter(queues).items():
-            self._increment(name, count, backend=self._name, queue=queue)
+            self._increment(metric, count, backend=self._name, queue=queue)

@@ -1,42 +1,42 @@
-"""The `sync` backend: put runs the job here and now, through the same path as a worker.
+"""SyncBackend: `put` runs the job at once in the caller's process, through the same code as a worker.
 
-Retries follow at once, because nobody waits: delays are not slept.
-A job that does not succeed raises JobFailed in the caller. Nothing is stored.
+Retries follow immediately, without their delays. A job that does not succeed raises JobFailed in the caller. Nothing is
+stored.
 """
 
 import itertools
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Literal
 from urllib.parse import SplitResult
 
-from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Park, Reaped, Verdict
-from tenure.backends.opening import options
+from tenure.backends.contract import Backend
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, Reaped, Verdict
+from tenure.backends.url import options
 from tenure.clock import Clock
 from tenure.errors import JobFailed
 
-Run = Callable[[Lease], Verdict]
-_MOST_RUNS = 10_000  # a handler that postpones for ever would otherwise never come back
+RunLease = Callable[[Lease], Verdict]
+_MAX_RUNS = 10_000  # a handler that always postpones would otherwise never return
 
 
-class SyncBackend:
-    """Needs somebody who can run a lease; the app gives itself with `runs_with`."""
-
-    in_process: Literal[True] = True
+class SyncBackend(Backend):
+    """Needs a function that runs a lease; the app sets it with `runs_with`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._owner = f"sync-{secrets.token_hex(6)}"
-        self._run: Run | None = None
+        self._run: RunLease | None = None
+        self.in_process = self.runs_on_put = True
+        self.parking = NoWaiting()
 
-    def runs_with(self, run: Run) -> None:
+    def runs_with(self, run: RunLease) -> None:
         self._run = run
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         return [self._finish(message) for message in messages]
 
     def lease(self, queues: Sequence[str], *, limit: int, seconds: float, wait: float = 0.0) -> list[Lease]:
-        """Nothing ever waits here."""
+        """No job waits in this backend."""
         return []
 
     def ack(self, verdicts: Sequence[Ack]) -> list[Lease]:
@@ -48,13 +48,6 @@ class SyncBackend:
     def abandon(self, verdicts: Sequence[Abandon]) -> list[Lease]:
         return [verdict.lease for verdict in verdicts]
 
-    def park(self, verdicts: Sequence[Park]) -> list[Lease]:
-        return [verdict.lease for verdict in verdicts]
-
-    def rouse(self, keys: Sequence[str] | None, limit: int) -> dict[str, float]:
-        """Nobody waits here: a job that may not run now fails in the caller."""
-        return {}
-
     def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
         return list(leases)
 
@@ -62,7 +55,7 @@ class SyncBackend:
         return []
 
     def close(self) -> None:
-        """Nothing was opened."""
+        """Nothing to close."""
 
     def _finish(self, message: Message) -> str:
         if self._run is None:
@@ -73,9 +66,9 @@ class SyncBackend:
             if isinstance(verdict, Ack):
                 self.put(verdict.follow)
                 return message.id
-            if isinstance(verdict, (Abandon, Park)) or fence == _MOST_RUNS:
+            if isinstance(verdict, (Abandon, Park)) or fence == _MAX_RUNS:
                 self.put(verdict.follow if isinstance(verdict, Abandon) else ())
-                raise JobFailed(_story(message, verdict))
+                raise JobFailed(_failure_message(message, verdict))
             attempts += verdict.charge == "attempt"
         raise AssertionError  # itertools.count has no end
 
@@ -95,7 +88,17 @@ class SyncBackend:
         )
 
 
-def _story(message: Message, verdict: Abandon | Nack | Park) -> str:
+class NoWaiting:
+    """Jobs do not wait in this backend: a job that may not run now fails in the caller."""
+
+    def park(self, verdicts: Sequence[Park]) -> list[Lease]:
+        return [verdict.lease for verdict in verdicts]
+
+    def wake(self, keys: Sequence[str] | None, limit: int) -> dict[str, float]:
+        return {}
+
+
+def _failure_message(message: Message, verdict: Abandon | Nack | Park) -> str:
     if isinstance(verdict, Park):
         return f"job {message.id} ({message.handler!r}) may not run now: {verdict.reason}, {verdict.key!r}"
     cause = f": {verdict.failure.type}: {verdict.failure.message}" if verdict.failure else ""
@@ -103,6 +106,6 @@ def _story(message: Message, verdict: Abandon | Nack | Park) -> str:
 
 
 def open_url(parts: SplitResult, clock: Clock) -> SyncBackend:
-    """For `sync://`."""
+    """Opens `sync://`."""
     options(parts, known={})
     return SyncBackend(clock)

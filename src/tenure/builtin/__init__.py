@@ -1,1 +1,1 @@
-"""Handlers that come with Tenure: `command`, `shell`, `closure`, `event` and `url`; none does what nobody allowed."""
+"""The built-in handlers `command`, `shell`, `closure`, `event` and `url`; each does only what the settings allow."""

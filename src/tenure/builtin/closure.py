@@ -1,4 +1,4 @@
-"""The `closure` handler: any callable, run in the process that enqueued it; the message holds but a token."""
+"""The `closure` handler: runs a callable in the process that enqueued it; the message holds only a token."""
 
 import inspect
 import secrets
@@ -11,24 +11,26 @@ import msgspec
 
 from tenure.definition.context import Context
 from tenure.definition.handler import Handler
-from tenure.definition.payload import Shape
 from tenure.errors import InvalidPayload, Refused
 
-MOST_DEAD = 1000  # closures of dead letters, kept for a replay: what they hold on to is not ours to keep for ever
+MAX_DEAD_CLOSURES = 1000  # kept so that dead letters can be replayed; a closure may hold much memory
 
 
-class Closures(Shape):
-    """Callables that wait for their jobs, each kept until it has run well; the last dead letters' can be replayed."""
+class Closures:
+    """The callables of closure jobs, by token; each is kept until it has succeeded.
+
+    As the payload shape of the handler it packs a callable into its token.
+    """
 
     def __init__(self) -> None:
-        super().__init__(str)
         self._waiting: dict[str, Callable[[], Any]] = {}
         self._dead: deque[str] = deque()
         self._lock = threading.Lock()
+        self._decoder = msgspec.json.Decoder(str)
 
     def pack(self, payload: Any) -> bytes:
         if not callable(payload):
-            raise InvalidPayload(f"a closure job needs something to call, got {type(payload).__qualname__}")
+            raise InvalidPayload(f"a closure job needs a callable, got {type(payload).__qualname__}")
         if inspect.iscoroutinefunction(payload):
             raise InvalidPayload("a closure job needs a plain callable; make a coroutine function a job with @app.job")
         token = secrets.token_hex(16)
@@ -36,26 +38,30 @@ class Closures(Shape):
             self._waiting[token] = payload
         return msgspec.json.encode(token)
 
+    def unpack(self, raw: bytes) -> str:
+        return self._decoder.decode(raw)
+
     def run(self, context: Context, token: str) -> Any:
         closure = self._waiting.get(token)
         if closure is None:
             raise Refused(
-                "this closure is not in this process: it ran already, or was enqueued by another process; "
-                "make it a function with @app.job, and any process can run it"
+                "this closure is not in this process: it has already run, or another process enqueued it; "
+                "make it a function with @app.job, then any process can run it"
             )
         try:
             result = closure()
         except BaseException:
             if context.attempt > context.max_retries:
-                self._bury(token)
+                self._keep_for_replay(token)
             raise
         self._waiting.pop(token, None)
         return result
 
-    def _bury(self, token: str) -> None:
+    def _keep_for_replay(self, token: str) -> None:
+        """Keep the closure of a dead letter; delete the oldest one above the limit."""
         with self._lock:
             self._dead.append(token)
-            if len(self._dead) > MOST_DEAD:
+            if len(self._dead) > MAX_DEAD_CLOSURES:
                 self._waiting.pop(self._dead.popleft(), None)
 
 

@@ -1,4 +1,4 @@
-"""The `command` handler: console commands that were declared under a name; a message chooses, it never defines."""
+"""The `command` handler: runs a declared console command; a message names a command, it cannot define one."""
 
 import importlib
 import inspect
@@ -9,25 +9,25 @@ from importlib.metadata import entry_points
 from operator import attrgetter
 from typing import Any
 
-from tenure.builtin import program
-from tenure.builtin.arguments import check_arguments, check_texts
-from tenure.builtin.shape import CheckedShape
+from tenure.builtin.authorisation import CheckedShape, check_arguments, check_texts
+from tenure.builtin.program import program_limits, run_program
 from tenure.definition.context import Context
 from tenure.definition.handler import Handler
+from tenure.definition.payload import Shape
 from tenure.errors import CommandFailed, InvalidHandler, Refused
 from tenure.permissions import Argument, Command, check_order
 
-_DAY = 86_400.0
+_TIMEOUT = 86_400.0
 _MAX_OUTPUT = 65_536
-_ENTRY = "import sys; from {module} import {first}; sys.argv[0] = {name!r}; sys.exit({attribute}())"
-Target = str | tuple[str, ...] | Callable[..., Any]
+_SCRIPT = "import sys; from {module} import {first}; sys.argv[0] = {name!r}; sys.exit({attribute}())"
+CommandTarget = str | tuple[str, ...] | Callable[..., Any]
 
 
 class Commands:
     """The commands of an app by name, from its settings and its code."""
 
     def __init__(self, declared: Mapping[str, Command]) -> None:
-        self._targets: dict[str, Target] = {name: command.run for name, command in declared.items()}
+        self._targets: dict[str, CommandTarget] = {name: command.run for name, command in declared.items()}
         self._arguments = {name: command.arguments for name, command in declared.items()}
 
     def add(self, name: str, target: Callable[..., Any], arguments: Sequence[Argument] | None) -> None:
@@ -38,7 +38,7 @@ class Commands:
         self._arguments[name] = None if arguments is None else tuple(arguments)
 
     def authorise(self, payload: str | list[str]) -> tuple[str, list[str]]:
-        """The name and the arguments in a payload, if they were declared."""
+        """The name and the arguments in a payload; raises Refused if they are not declared."""
         name, *given = _words(payload)
         if not self._targets:
             raise Refused(
@@ -59,17 +59,17 @@ class Commands:
         name, given = self.authorise(payload)
         target = self._targets[name]
         if isinstance(target, tuple):
-            limits = program.bounds(context, _DAY, _MAX_OUTPUT)
-            ended = program.run(f"command {name!r}", [*_argv(name, target), *given], limits)
-            ended.check(f"command {name!r}")
-            return ended.out.text()
-        function = _loaded(target) if isinstance(target, str) else target
-        return _called(name, function, given, declared=self._arguments[name] is not None)
+            limits = program_limits(context, _TIMEOUT, _MAX_OUTPUT)
+            result = run_program(f"command {name!r}", [*_argv(name, target), *given], limits)
+            result.check(f"command {name!r}")
+            return result.out.text()
+        function = _load(target) if isinstance(target, str) else target
+        return _call(name, function, given, declared=self._arguments[name] is not None)
 
 
 def command_handler(commands: Commands) -> Handler:
-    """Payload: the command line as a text or a list of texts, its first word the declared name."""
-    shape = CheckedShape(str | list[str], commands.authorise)
+    """Payload: the command line as a text or a list of texts, whose first word is the declared name."""
+    shape = CheckedShape(Shape(str | list[str]), commands.authorise)
     return Handler(key="command", shape=shape, call=commands.run, is_async=False)
 
 
@@ -84,7 +84,7 @@ def _words(payload: str | list[str]) -> list[str]:
 
 
 def _argv(name: str, run: tuple[str, ...]) -> list[str]:
-    """What runs a module or an installed script in a Python of its own."""
+    """The argv that runs a module or an installed script in a new Python process."""
     if run[0] == "-m":
         return [sys.executable, *run]
     found = next(iter(entry_points(group="console_scripts", name=run[0])), None)
@@ -94,13 +94,13 @@ def _argv(name: str, run: tuple[str, ...]) -> list[str]:
     return [
         sys.executable,
         "-c",
-        _ENTRY.format(module=found.module, first=first, name=run[0], attribute=found.attr),
+        _SCRIPT.format(module=found.module, first=first, name=run[0], attribute=found.attr),
         *run[1:],
     ]
 
 
-def _loaded(place: str) -> Callable[..., Any]:
-    """What settings, never a message, named as `module:callable`."""
+def _load(place: str) -> Callable[..., Any]:
+    """The callable at `module:callable`; the name comes from the settings, never from a message."""
     module, _, attribute = place.partition(":")
     found = attrgetter(attribute)(importlib.import_module(module))
     if not callable(found):
@@ -108,11 +108,11 @@ def _loaded(place: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _called(name: str, function: Callable[..., Any], given: list[str], *, declared: bool) -> Any:
-    """Call it as its script would: what it returns or exits with decides."""
+def _call(name: str, function: Callable[..., Any], given: list[str], *, declared: bool) -> Any:
+    """Call it as its console script would; its result or exit code says whether it failed."""
     try:
         if hasattr(function, "make_context"):
-            return _click(name, function, given)
+            return _call_click(name, function, given)
         if not inspect.signature(function).parameters:
             if given:
                 raise Refused(f"command {name!r} takes no arguments, and was given {len(given)}")
@@ -132,27 +132,27 @@ def _called(name: str, function: Callable[..., Any], given: list[str], *, declar
     return result
 
 
-def _click(name: str, command: Any, given: list[str]) -> Any:
-    import click  # only those who run click commands wait for it
+def _call_click(name: str, command: Any, given: list[str]) -> Any:
+    import click  # imported on use: only click commands need it
 
     try:
         context = command.make_context(name, list(given))
     except click.exceptions.Exit as exit:  # --help
-        return _exit(name, exit.exit_code)
+        return _check_exit(name, exit.exit_code)
     except click.UsageError as error:
-        story = f"command {name!r} does not take these arguments: {error.format_message()}"
-        raise Refused(story, reason="invalid_payload") from None
+        message = f"command {name!r} does not take these arguments: {error.format_message()}"
+        raise Refused(message, reason="invalid_payload") from None
     try:
         with context:
             return command.invoke(context)
     except click.exceptions.Exit as exit:
-        return _exit(name, exit.exit_code)
+        return _check_exit(name, exit.exit_code)
     except click.ClickException as error:
         raise CommandFailed(f"command {name!r} failed: {error.format_message()}", error.exit_code) from error
     except click.Abort:
         raise CommandFailed(f"command {name!r} was aborted", 1) from None
 
 
-def _exit(name: str, code: int) -> None:
+def _check_exit(name: str, code: int) -> None:
     if code:
         raise CommandFailed(f"command {name!r} ended with exit code {code}", code)

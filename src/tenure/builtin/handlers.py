@@ -1,4 +1,4 @@
-"""Builtins: the handlers that every app has, with what its settings permit them."""
+"""Builtins: the built-in handlers of one app, with the permissions from its settings."""
 
 from collections.abc import Mapping
 
@@ -6,13 +6,13 @@ from tenure.builtin.closure import closure_handler
 from tenure.builtin.command import Commands, command_handler
 from tenure.builtin.event import Subscribers, event_handler
 from tenure.builtin.shell import shell_handler
-from tenure.builtin.url.handler import url_handler
+from tenure.builtin.url import url_handler
 from tenure.definition.handler import Handler
 from tenure.permissions import Command, Event, Http, Shell
 
 
 class Builtins:
-    """`commands` and `subscribers` grow while an app is being defined."""
+    """The app adds to `commands` and `subscribers` while it is being defined."""
 
     def __init__(self, command: Mapping[str, Command], shell: Shell, event: Event, http: Http) -> None:
         self.commands = Commands(command)

@@ -1,4 +1,7 @@
-"""Running a program to its end: its own process group, both pipes drained, output kept within bounds, no survivors."""
+"""Runs a program until it ends or its time is up, and captures its output within a limit.
+
+The program gets its own process group, which is killed at the end: no process of it is left.
+"""
 
 import os
 import selectors
@@ -14,13 +17,13 @@ from tenure.definition.context import Context
 from tenure.errors import CommandFailed, DeadlineExceeded
 
 _CHUNK = 65_536
-_LOOK = 0.1  # seconds between looks at a program that closed its pipes, or left them to others
-_LAST_WORDS = 0.5  # for reading what a dead program left in its pipes
-_TAIL = 2_000
+_POLL_SECONDS = 0.1  # between checks whether the program has ended
+_DRAIN_TIMEOUT = 0.5  # for reading what is left in the pipes of an ended program
+_TAIL_BYTES = 2_000
 
 
-class Kept:
-    """The beginning of a stream, up to a limit, and its end."""
+class CapturedOutput:
+    """The beginning of a stream, up to a limit, and its last bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -31,7 +34,7 @@ class Kept:
     def add(self, data: bytes) -> None:
         self._size += len(data)
         self._head += data[: max(0, self._limit - len(self._head))]
-        self._tail = (self._tail + data)[-_TAIL:]
+        self._tail = (self._tail + data)[-_TAIL_BYTES:]
 
     def text(self) -> str:
         cut = f"… ({self._size} bytes in all)" if self._size > len(self._head) else ""
@@ -42,12 +45,12 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProgramResult:
     """How a program ended; a negative code is the signal that killed it."""
 
     code: int
-    out: Kept
-    err: Kept
+    out: CapturedOutput
+    err: CapturedOutput
 
     def check(self, name: str) -> None:
         """Raise CommandFailed unless the exit code is 0."""
@@ -59,30 +62,30 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """When a program must have ended, by the monotonic clock, and how much of its output is kept."""
+class ProgramLimits:
+    """The monotonic time at which a program is killed, and how many bytes of its output are captured."""
 
     until: float
-    is_attempts: bool  # the attempt's own deadline comes first
+    from_attempt: bool  # `until` is the deadline of the attempt, not the timeout from the settings
     max_output: int
 
 
-def bounds(context: Context, timeout: float, max_output: int) -> Bounds:
+def program_limits(context: Context, timeout: float, max_output: int) -> ProgramLimits:
     until = time.monotonic() + timeout
     own = context.deadline is not None and context.deadline <= until
-    return Bounds(context.deadline if own and context.deadline else until, own, max_output)
+    return ProgramLimits(context.deadline if own and context.deadline else until, own, max_output)
 
 
-def run(
+def run_program(
     name: str,
     argv: Sequence[str],
-    limits: Bounds,
+    limits: ProgramLimits,
     *,
     environment: Mapping[str, str] | None = None,
     folder: str | None = None,
     umask: int = -1,
-) -> Ended:
-    """Run it; whatever happens here, nothing of its process group lives on."""
+) -> ProgramResult:
+    """Run a program; its process group is killed at the end, also after an error."""
     process = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -93,7 +96,7 @@ def run(
         cwd=folder,
         umask=umask,
     )
-    out, err = Kept(limits.max_output), Kept(limits.max_output)
+    out, err = CapturedOutput(limits.max_output), CapturedOutput(limits.max_output)
     pipes = dict(zip(filter(None, (process.stdout, process.stderr)), (out, err), strict=True))
     try:
         _drain(process, pipes, limits.until)
@@ -103,25 +106,25 @@ def run(
         _end_group(process)
         for pipe in pipes:
             pipe.close()
-    return Ended(process.returncode, out, err)
+    return ProgramResult(process.returncode, out, err)
 
 
-def _drain(process: "subprocess.Popen[bytes]", streams: dict[IO[bytes], Kept], until: float) -> None:
-    """Read until the program has ended or its time is up; a grandchild may hold the pipes open after that."""
+def _drain(process: "subprocess.Popen[bytes]", streams: dict[IO[bytes], CapturedOutput], until: float) -> None:
+    """Read until the program has ended or its time is up; a process that it started may keep the pipes open longer."""
     with selectors.DefaultSelector() as selector:
-        for stream, kept in streams.items():
+        for stream, output in streams.items():
             os.set_blocking(stream.fileno(), False)
-            selector.register(stream, selectors.EVENT_READ, kept)
+            selector.register(stream, selectors.EVENT_READ, output)
         while not _has_ended(process) and (left := until - time.monotonic()) > 0:
             if selector.get_map():
-                _read(selector, min(left, _LOOK))
+                _read(selector, min(left, _POLL_SECONDS))
             else:
-                time.sleep(min(left, _LOOK / 10))
+                time.sleep(min(left, _POLL_SECONDS / 10))
         if not _has_ended(process):
             return
         _kill_group(process)
-        stop = time.monotonic() + _LAST_WORDS
-        while selector.get_map() and time.monotonic() < stop and _read(selector, _LOOK):
+        stop = time.monotonic() + _DRAIN_TIMEOUT
+        while selector.get_map() and time.monotonic() < stop and _read(selector, _POLL_SECONDS):
             pass
 
 
@@ -138,10 +141,10 @@ def _read(selector: selectors.BaseSelector, wait: float) -> bool:
 
 
 def _has_ended(process: "subprocess.Popen[bytes]") -> bool:
-    """Without reaping it: as long as the leader is a zombie, nobody else can get the number of its group."""
+    """Check without reaping: while the leader is a zombie, no other group can get its number."""
     try:
         return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:  # somebody in this process waits for every child
+    except ChildProcessError:  # other code in this process has reaped it
         return True
 
 
@@ -155,8 +158,8 @@ def _kill_group(process: "subprocess.Popen[bytes]") -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _too_late(name: str, limits: Bounds) -> BaseException:
-    if limits.is_attempts:
+def _too_late(name: str, limits: ProgramLimits) -> BaseException:
+    if limits.from_attempt:
         return DeadlineExceeded("the attempt ran past its timeout")
     return CommandFailed(f"{name} was killed because it ran longer than its settings allow", -signal.SIGKILL)
 

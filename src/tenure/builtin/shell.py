@@ -1,4 +1,4 @@
-"""The `shell` handler: a program by its argv, never through a shell, from an allowlist of real paths."""
+"""The `shell` handler: runs a program from an allowlist of paths, by its argv and never through a shell."""
 
 import os
 import sys
@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tenure.builtin import launch, program
-from tenure.builtin.arguments import check_arguments, check_texts
-from tenure.builtin.shape import CheckedShape
+from tenure.builtin import launcher
+from tenure.builtin.authorisation import CheckedShape, check_arguments, check_texts
+from tenure.builtin.program import program_limits, run_program
 from tenure.definition.context import Context
 from tenure.definition.handler import Handler
+from tenure.definition.payload import Shape
 from tenure.errors import Refused
 from tenure.permissions import MEGABYTE, Shell
 
-_LAUNCHER = [sys.executable, "-I", "-S", "-B", launch.__file__]
-_OTHERS_WRITE = 0o022
+_LAUNCHER = [sys.executable, "-I", "-S", "-B", launcher.__file__]
+_GROUP_OR_OTHERS_WRITE = 0o022
 
 
 def shell_handler(permitted: Shell) -> Handler:
@@ -25,23 +26,23 @@ def shell_handler(permitted: Shell) -> Handler:
         entry = authorise(permitted, argv)
         executable = _executable(entry)
         with TemporaryDirectory(prefix="tenure-shell-") as folder:
-            ended = program.run(
+            result = run_program(
                 repr(entry),
                 [*_LAUNCHER, _limits(permitted), executable, entry, *argv[1:]],
-                program.bounds(context, permitted.timeout, permitted.max_output),
+                program_limits(context, permitted.timeout, permitted.max_output),
                 environment=_environment(permitted, folder),
                 folder=folder,
                 umask=0o077,
             )
-        ended.check(repr(entry))
-        return ended.out.text()
+        result.check(repr(entry))
+        return result.out.text()
 
-    shape = CheckedShape(list[str], lambda argv: authorise(permitted, argv))
+    shape = CheckedShape(Shape(list[str]), lambda argv: authorise(permitted, argv))
     return Handler(key="shell", shape=shape, call=call, is_async=False)
 
 
 def authorise(permitted: Shell, argv: Sequence[str]) -> str:
-    """The entry of the allowlist under which this argv may run; it, and not the message, becomes argv[0]."""
+    """The entry of the allowlist for this argv; argv[0] of the program is this entry, not the text in the message."""
     if not argv or not argv[0].startswith("/"):
         raise Refused("a shell job needs a list that begins with an absolute path; nothing is looked up on PATH")
     check_texts(repr(argv[0]), argv)
@@ -62,19 +63,19 @@ def authorise(permitted: Shell, argv: Sequence[str]) -> str:
 
 
 def _executable(entry: str) -> str:
-    """The file behind an entry, if nobody but its owner could have put it there."""
+    """The file of an entry; refused if users other than its owner may write to it."""
     real = Path(entry).resolve()
     try:
         mode = real.stat().st_mode
     except OSError as error:
         raise FileNotFoundError(f"{entry!r} is not on this machine: {error.strerror}") from error
-    if mode & _OTHERS_WRITE:
-        raise Refused(f"{entry!r} may be written by others than its owner; take that away with chmod go-w {real}")
+    if mode & _GROUP_OR_OTHERS_WRITE:
+        raise Refused(f"{entry!r} can be written by users other than its owner; change that with chmod go-w {real}")
     return str(real)
 
 
 def _environment(permitted: Shell, folder: str) -> dict[str, str]:
-    """A few harmless variables and those of the settings: nothing of the worker's own, where secrets are."""
+    """A few safe variables and those from the settings; not the worker's environment, which may hold secrets."""
     clean = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": folder, "TMPDIR": folder}
     return clean | permitted.environment
 

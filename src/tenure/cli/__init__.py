@@ -1,1 +1,1 @@
-"""The command line: thin, and built on the same verbs as the library."""
+"""The command line: thin commands that call the same functions as the library."""

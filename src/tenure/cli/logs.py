@@ -1,28 +1,64 @@
-"""Logging for the command line: one line a record on stderr, for people or as JSON, unless the app set it up itself."""
+"""Logs of the command line: one line per record on stderr and in a log file, as text or JSON.
+
+An app that configures logging itself keeps its own configuration.
+"""
 
 import logging
+import os
 import sys
 import traceback
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
 import msgspec
 
-from tenure.cli.failures import redactor
+from tenure.cli.errors import CommandError, current_redactor
+from tenure.cli.output import escape_controls
 from tenure.redaction import one_line, printable
+from tenure.settings import Settings
+from tenure.worker.logs import DatedLogFile
 
-_ERASE_REST = "\x1b[K"  # of the progress line that may be under the cursor
-_USUAL = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message"}
+# Messages that `tenure work` prints itself; only a log file and a JSON console receive them as records.
+progress_log = logging.getLogger("tenure.journal")
+progress_log.propagate = False
+progress_log.setLevel(logging.INFO)
+
+_STDERR = 2
+_ERASE_TO_END = "\x1b[K"  # removes the rest of a progress line under the cursor
+_STANDARD_FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message"}
 
 
-class OneLine(logging.Formatter):
-    """An exception is shown by its type and message; its traceback only for --debug."""
+def set_up_logging(verbose: int, debug: bool, style: str = "pretty") -> None:
+    """Log to stderr; call it after the app is imported, so that the app can configure logging first."""
+    if verbose:
+        logging.getLogger("tenure").setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
+    if logging.root.handlers:
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_formatter(style, with_time=verbose > 0, debug=debug, terminal=sys.stderr.isatty()))
+    logging.root.addHandler(handler)
 
-    def __init__(self, *, detailed: bool, debug: bool, terminal: bool) -> None:
-        super().__init__(f"{'%(asctime)s ' if detailed else ''}%(levelname)s: %(message)s")
-        self._redactor = redactor()
+
+def is_console(handler: logging.Handler) -> bool:
+    """Whether `set_up_logging` added this handler."""
+    return isinstance(handler.formatter, OneLineFormatter | JsonLineFormatter)
+
+
+def _formatter(style: str, *, with_time: bool, debug: bool, terminal: bool) -> logging.Formatter:
+    if style == "json":
+        return JsonLineFormatter()
+    return OneLineFormatter(with_time=with_time, debug=debug, terminal=terminal)
+
+
+class OneLineFormatter(logging.Formatter):
+    """Text for people; an exception is shown by its type and message, its traceback only with --debug."""
+
+    def __init__(self, *, with_time: bool, debug: bool, terminal: bool) -> None:
+        super().__init__(f"{'%(asctime)s ' if with_time else ''}%(levelname)s: %(message)s")
+        self._redactor = current_redactor()
         self._debug = debug
-        self._end = _ERASE_REST if terminal else ""
+        self._end = _ERASE_TO_END if terminal else ""
 
     def format(self, record: logging.LogRecord) -> str:
         if self._debug:
@@ -33,58 +69,82 @@ class OneLine(logging.Formatter):
         return one_line(self._redactor.text(super().format(plain) + cause)) + self._end
 
 
-class JsonLine(logging.Formatter):
-    """An object a line: time, level, logger and message, then whatever the record was given in `extra`."""
+class JsonLineFormatter(logging.Formatter):
+    """One JSON object per line: time, level, logger and message, then the fields given in `extra`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._redactor = redactor()
+        self._redactor = current_redactor()
 
     def format(self, record: logging.LogRecord) -> str:
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
-        said |= {name: value for name, value in record.__dict__.items() if name not in _USUAL and name not in said}
+        fields |= {
+            name: value
+            for name, value in record.__dict__.items()
+            if name not in _STANDARD_FIELDS and name not in fields
+        }
         if record.exc_info and (error := record.exc_info[1]):
-            said["exception"] = f"{type(error).__qualname__}: {error}"
-            said["trace"] = "".join(traceback.format_exception(error))
-        masked = self._redactor.mask(said)
-        return harmless(msgspec.json.encode(masked, enc_hook=repr).decode("utf-8", "backslashreplace"))
+            fields["exception"] = f"{type(error).__qualname__}: {error}"
+            fields["trace"] = "".join(traceback.format_exception(error))
+        masked = self._redactor.mask(fields)
+        return escape_controls(msgspec.json.encode(masked, enc_hook=repr).decode("utf-8", "backslashreplace"))
 
 
-def formatter(style: str, *, detailed: bool, debug: bool, terminal: bool) -> logging.Formatter:
-    """How lines are written in this style."""
-    if style == "json":
-        return JsonLine()
-    return OneLine(detailed=detailed, debug=debug, terminal=terminal)
+class LogFileHandler(logging.StreamHandler):  # type: ignore[type-arg] # generic only in the stubs
+    """Writes to the file that the pattern names now: `worker-%Y-%m-%d.log` changes its file at midnight.
 
+    If stderr is /dev/null, as in a detached worker, stderr is redirected to the log file too.
+    """
 
-def is_console(handler: logging.Handler) -> bool:
-    """Whether it was set up here."""
-    return isinstance(handler.formatter, OneLine | JsonLine)
+    def __init__(self, pattern: str) -> None:
+        self._file = DatedLogFile(pattern)
+        super().__init__(self._open())
+        self.is_stderr = os.path.samestat(os.fstat(_STDERR), os.stat(os.devnull))  # noqa: PTH116 - one of two alike
+        self._redirect_stderr()
 
+    def attach(self, settings: Settings, *, debug: bool) -> None:
+        """Send log records and the progress log to the file; call it after `set_up_logging`."""
+        self._file.keep = settings.log_keep
+        self._file.prune()
+        self.setFormatter(_formatter(settings.log_format, with_time=True, debug=debug, terminal=False))
+        if self.is_stderr:
+            for console in [each for each in logging.root.handlers if is_console(each)]:
+                logging.root.removeHandler(console)
+        logging.root.addHandler(self)
+        progress_log.addHandler(self)
 
-def set_up(verbose: int, debug: bool, style: str = "pretty") -> None:
-    """Call it once the app is imported; an app that configured logging keeps what it has."""
-    if verbose:
-        logging.getLogger("tenure").setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
-    if logging.root.handlers:
-        return
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(formatter(style, detailed=verbose > 0, debug=debug, terminal=sys.stderr.isatty()))
-    logging.root.addHandler(handler)
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._file.is_outdated(self.stream):
+            self._open_next()
+        super().emit(record)
 
+    def restore_stderr(self) -> None:
+        """Point stderr to /dev/null again, before the process restarts itself."""
+        if self.is_stderr:
+            with Path(os.devnull).open("w") as null:
+                os.dup2(null.fileno(), _STDERR)
 
-def harmless(json: str) -> str:
-    """JSON whose characters cannot steer a terminal; those that could are only ever within its texts."""
-    if json.isascii():
-        return json.replace("\x7f", "\\u007f")
-    return "".join(each if each.isprintable() or each == "\n" else _escaped(each) for each in json)
+    def _open_next(self) -> None:
+        """If the folder no longer exists, keep writing to the old file: no line is lost."""
+        try:
+            old = self.setStream(self._open())
+        except CommandError:
+            return
+        self._redirect_stderr()
+        if old:
+            old.close()
 
+    def _redirect_stderr(self) -> None:
+        if self.is_stderr:
+            os.dup2(self.stream.fileno(), _STDERR)
 
-def _escaped(character: str) -> str:
-    units = character.encode("utf-16-be").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    def _open(self) -> TextIO:
+        try:
+            return self._file.open()
+        except OSError as error:
+            raise CommandError(f"the log file {self._file.name!r} cannot be opened: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""The entry point: a group whose commands are imported only when they are used, so that --help is quick."""
+"""The entry point of `tenure`: a command's module is imported only when the command runs, so that --help is fast."""
 
 import os
 from importlib import import_module
@@ -8,32 +8,32 @@ import click
 from click.shell_completion import CompletionItem
 
 from tenure import __version__
-from tenure.cli.failures import told
+from tenure.cli.errors import to_click_exception
 
 _COMMANDS = {
-    "work": "Run jobs until told to stop.",
+    "work": "Run jobs until stopped.",
     "enqueue": "Put one job on its queue.",
     "health": "Count jobs per queue and state.",
     "doctor": "Check the live system against the settings.",
-    "jobs": "List and show jobs, try them again, reschedule and cancel them.",
-    "explain": "Tell why a job is not running, or how it ended.",
-    "queues": "List queues, and pause, resume and drain them.",
+    "jobs": "List, show, retry, reschedule and cancel jobs.",
+    "explain": "Say why a job is not running, or how it ended.",
+    "queues": "List, pause, resume and drain queues.",
     "workers": "List the workers that are alive.",
-    "cron": "Look at schedules, and keep them.",
+    "cron": "Inspect schedules and run the scheduler.",
     "dead": "List, replay, export and purge dead letters.",
-    "reap": "Return the jobs of workers that vanished.",
-    "clean": "Delete what is past its retention.",
+    "reap": "Return the jobs of crashed workers to their queues.",
+    "clean": "Delete records that are past their retention.",
     "purge": "Delete ended jobs for good.",
     "db": "Bring the database schema up to date.",
     "key": "Make, list and retire signing keys.",
-    "init": "Write a settings file and an example.",
-    "service": "Print recipes for systemd and supervisor.",
-    "completion": "Print what makes your shell complete commands.",
+    "init": "Write a settings file and an example app.",
+    "service": "Print configurations for systemd and supervisor.",
+    "completion": "Print the completion script for your shell.",
 }
 
 
 class LazyGroup(click.Group):
-    """Each command lives in the module of its name; importing that is left until it is called."""
+    """Finds each command in the module of its name, and imports that module only to run the command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(_COMMANDS)
@@ -41,7 +41,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"tenure.cli.{cmd_name}"), cmd_name)
+        command: click.Command = getattr(import_module(f"tenure.cli.commands.{cmd_name}"), cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -58,7 +58,7 @@ class LazyGroup(click.Group):
         except (click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
         except Exception as error:
-            raise told(error, debug=ctx.params["debug"]) from None
+            raise to_click_exception(error, debug=ctx.params["debug"]) from None
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -70,16 +70,16 @@ class LazyGroup(click.Group):
 @click.pass_context
 def cli(ctx: click.Context, app: str | None, debug: bool, verbose: int, log_format: str | None) -> None:  # noqa: ARG001
     """Background jobs and schedules that are never lost."""
-    ctx.color = _has_colours()
+    ctx.color = _use_colours()
 
 
-def _has_colours() -> bool | None:
-    """Unless the environment says so, whether a person looks decides."""
+def _use_colours() -> bool | None:
+    """NO_COLOR and FORCE_COLOR decide; without them click uses colours only on a terminal."""
     if os.environ.get("NO_COLOR"):
         return False
     return True if os.environ.get("FORCE_COLOR") else None
 
 
 def main() -> None:
-    """What the command `tenure` calls."""
+    """Run the command `tenure`."""
     cli(prog_name="tenure")

@@ -1,1 +1,1 @@
-"""What runs by the clock: when schedules are due, in which order, and what follows when they were missed."""
+"""Schedules: when jobs are due, in which order they run, and what happens to ticks that were missed."""

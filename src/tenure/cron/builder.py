@@ -1,25 +1,28 @@
-"""ScheduleBuilder: a schedule described in a chain of words, `app.schedule(job).daily_at("02:00").queue("emails")`."""
+"""ScheduleBuilder and Schedules: how an app declares its schedules, and the registry that checks them.
 
+`app.schedule(job).daily_at("02:00").queue("emails")` adds a builder. The registry turns builders into schedules when
+they are first needed.
+"""
+
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Self
+from heapq import heapify, heappop, heappush
+from typing import Any, Self, get_args
 
-from tenure.cron.misfire import Misfire, MisfirePolicy
-from tenure.cron.overlap import Overlap, check_overlap
-from tenure.cron.schedule import Schedule
-from tenure.cron.ticks import Daylight, Missing, Repeated
+from tenure.cron.schedule import Daylight, Misfire, MisfirePolicy, Missing, Overlap, Repeated, Schedule
 from tenure.definition.builder import Dispatch, JobBuilder
+from tenure.definition.cron_expression import find_zone
 from tenure.definition.duration import Duration, to_moment, to_seconds
 from tenure.definition.job import Job
-from tenure.definition.zones import find_zone
-from tenure.errors import InvalidSchedule
+from tenure.errors import InvalidSchedule, TenureError
 
-_LONGEST_NAME = 200
+_MAX_NAME_LENGTH = 200
 
 
 class ScheduleBuilder(JobBuilder):
-    """Every word of a job's builder, and those of schedules: inherited, as forty words written twice would drift apart.
+    """The methods of a job's builder and those of schedules; it inherits, as 40 methods written twice would differ.
 
-    It is registered when it is made; words may follow until the schedules are first read.
+    The first call registers the schedule; calls may follow until the app first reads its schedules.
     """
 
     def __init__(self, job: Job, dispatch: Dispatch) -> None:
@@ -33,23 +36,25 @@ class ScheduleBuilder(JobBuilder):
         self._inline = False
 
     def daylight(self, missing: Missing = "auto", repeated: Repeated = "auto") -> Self:
-        """What becomes of local times that a change of the clock leaves out, or shows twice."""
+        """What to do with local times that a clock change skips or shows twice."""
         self._daylight = Daylight(missing, repeated)
         return self
 
-    def jitter(self, most: Duration) -> Self:
-        """Let each tick run up to this much later, always the same for one tick, to spread the load."""
-        self._jitter = to_seconds(most, "jitter")
+    def jitter(self, limit: Duration) -> Self:
+        """Delay each tick by up to this much to spread the load; the delay of one tick never changes."""
+        self._jitter = to_seconds(limit, "jitter")
         return self
 
-    def misfire(self, policy: MisfirePolicy, *, grace: Duration = 60, most: int = 100, age: Duration = "1d") -> Self:
-        """What to do about missed ticks: `skip` those later than `grace`, run the `latest`, or `all` within bounds."""
-        self._misfire = Misfire(policy, to_seconds(grace, "grace"), most, to_seconds(age, "age"))
+    def misfire(self, policy: MisfirePolicy, *, grace: Duration = 60, limit: int = 100, age: Duration = "1d") -> Self:
+        """What to do with missed ticks: `skip` those later than `grace`, run the `latest`, or `all` within bounds."""
+        self._misfire = Misfire(policy, to_seconds(grace, "grace"), limit, to_seconds(age, "age"))
         return self
 
     def overlap(self, policy: Overlap) -> Self:
-        """Whether a tick starts while an earlier one has not ended: `allow`, `skip` or `queue_one`."""
-        self._overlap = check_overlap(policy)
+        """Whether a tick starts before an earlier one has ended: `allow`, `skip` or `queue_one`."""
+        if policy not in get_args(Overlap):
+            raise InvalidSchedule(f"overlap must be one of {', '.join(get_args(Overlap))}, got {policy!r}")
+        self._overlap = policy
         return self
 
     def starts_at(self, moment: datetime) -> Self:
@@ -63,20 +68,22 @@ class ScheduleBuilder(JobBuilder):
         return self
 
     def inline(self, inline: bool = True) -> Self:
-        """Run in the scheduler itself, for one attempt, instead of on a queue."""
+        """Run the job in the scheduler, for one attempt, instead of on a queue."""
         self._inline = inline
         return self
 
     def freeze(self, timezone: str) -> Schedule:
-        """The schedule; `timezone` is for those that did not name one."""
+        """The schedule; `timezone` applies if the builder names none."""
         job = self.build()
         name = job.name or job.handler
-        if not name.isprintable() or len(name) > _LONGEST_NAME:
-            raise InvalidSchedule(f"{name!r:.60} cannot name a schedule; use 1 to {_LONGEST_NAME} printable characters")
+        if not name.isprintable() or len(name) > _MAX_NAME_LENGTH:
+            raise InvalidSchedule(
+                f"{name!r:.60} cannot name a schedule; use 1 to {_MAX_NAME_LENGTH} printable characters"
+            )
         if self._starts_at and self._ends_at and self._starts_at >= self._ends_at:
             raise InvalidSchedule(f"schedule {name!r} ends at {self._ends_at}, before it starts at {self._starts_at}")
         zone = job.timezone or timezone
-        find_zone(zone)  # a Job may have been made by hand
+        find_zone(zone)  # a Job that the user made directly may hold a wrong name
         return Schedule(
             name=name,
             job=job,
@@ -89,3 +96,100 @@ class ScheduleBuilder(JobBuilder):
             ends_at=self._ends_at,
             inline=self._inline,
         )
+
+
+class Schedules:
+    """The schedules of one app.
+
+    Each builder call is checked at once. Names and dependencies are checked when the app reads its schedules.
+    """
+
+    def __init__(self, timezone: str, check: Callable[[Job], Any], register: Callable[[], None]) -> None:
+        """`check` raises if a job could not be enqueued; `register` is called once, before the first read."""
+        self._timezone = timezone
+        self._check = check
+        self._register: Callable[[], None] | None = register
+        self._builders: list[ScheduleBuilder] = []
+
+    def add(self, builder: ScheduleBuilder) -> ScheduleBuilder:
+        self._builders.append(builder)
+        return builder
+
+    def all(self) -> tuple[Schedule, ...]:
+        """Every schedule, each after those that it depends on."""
+        self._register_once()
+        found: dict[str, Schedule] = {}
+        for builder in self._builders:
+            schedule = builder.freeze(self._timezone)
+            self._check_job(schedule)
+            if schedule.name in found:
+                raise InvalidSchedule(
+                    f"two schedules are called {schedule.name!r}; give one another name with named(...) "
+                    "(a schedule without it is named after its handler)"
+                )
+            found[schedule.name] = schedule
+        return in_dependency_order(list(found.values()))
+
+    def get(self, name: str) -> Schedule:
+        """The schedule of this name."""
+        known = {schedule.name: schedule for schedule in self.all()}
+        if name not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            raise InvalidSchedule(f"no schedule is called {name!r}; there are: {listed}")
+        return known[name]
+
+    def _register_once(self) -> None:
+        register, own = self._register, list(self._builders)
+        self._register = None
+        try:
+            if register is not None:
+                register()
+        except BaseException:  # drop the schedules of a failed call: the next read calls it again
+            self._register, self._builders = register, own
+            raise
+
+    def _check_job(self, schedule: Schedule) -> None:
+        try:
+            self._check(schedule.job)
+        except TenureError as error:
+            raise InvalidSchedule(f"schedule {schedule.name!r} could never run: {error}") from error
+
+
+def in_dependency_order(schedules: Sequence[Schedule]) -> tuple[Schedule, ...]:
+    """Each schedule after its dependencies, else in the order of declaration; refuses unknown names and cycles."""
+    places = {schedule.name: place for place, schedule in enumerate(schedules)}
+    dependents: dict[str, list[int]] = {name: [] for name in places}
+    missing = []  # by place: how many dependencies are not in `ordered` yet
+    for place, schedule in enumerate(schedules):
+        needed = set(schedule.job.depends_on)
+        for name in sorted(needed - places.keys()):
+            known = ", ".join(sorted(places.keys() - {schedule.name})) or "no others"
+            raise InvalidSchedule(
+                f"schedule {schedule.name!r} depends on {name!r}, which is unknown; there are: {known}"
+            )
+        for name in needed:
+            dependents[name].append(place)
+        missing.append(len(needed))
+    ready = [place for place, count in enumerate(missing) if not count]
+    heapify(ready)
+    ordered: list[Schedule] = []
+    while ready:
+        ordered.append(schedules[heappop(ready)])
+        for place in dependents[ordered[-1].name]:
+            missing[place] -= 1
+            if not missing[place]:
+                heappush(ready, place)
+    if len(ordered) < len(schedules):
+        raise InvalidSchedule(f"schedules depend on each other in a circle: {_cycle(schedules, missing)}")
+    return tuple(ordered)
+
+
+def _cycle(schedules: Sequence[Schedule], missing: Sequence[int]) -> str:
+    """One of the cycles, as a path that ends where it begins."""
+    stuck = {schedule.name: schedule for schedule, count in zip(schedules, missing, strict=True) if count}
+    path = [next(iter(stuck))]
+    while True:
+        name = next(each for each in stuck[path[-1]].job.depends_on if each in stuck)
+        if name in path:
+            return " → ".join([*path[path.index(name) :], name])
+        path.append(name)

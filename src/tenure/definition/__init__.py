@@ -1,1 +1,1 @@
-"""What a job is: values, handlers, retry policies and queues; no I/O."""
+"""Jobs, handlers, payloads, retry policies and queue classes, as values and pure functions; no I/O."""

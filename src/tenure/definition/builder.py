@@ -1,35 +1,40 @@
-"""JobBuilder: a job described in a chain of words, `define("report").queue("slow").max_retries(3).dispatch()`."""
+"""JobBuilder: describes a job by chained calls, `define("report").queue("slow").max_retries(3).dispatch()`."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, time
 from typing import Any, Literal, Self, Unpack
 
-from tenure.definition import frequency
+from tenure.definition.cron_expression import (
+    Frequency,
+    find_zone,
+    list_field,
+    number_field,
+    parse_expression,
+    parse_frequency,
+    range_field,
+    step_field,
+)
 from tenure.definition.duration import Duration
-from tenure.definition.expression import read
-from tenure.definition.frequency import Frequency
-from tenure.definition.job import Job
-from tenure.definition.options import JobOptions, PriorityName
+from tenure.definition.job import Job, JobOptions, PriorityName
 from tenure.definition.retry import Backoff, Strategy
-from tenure.definition.zones import find_zone
 
 Dispatch = Callable[[Job, str | None], str]
 TimeOfDay = str | time
 
 
 class JobBuilder:
-    """Mutable and chainable; `build` gives the frozen Job, `dispatch` enqueues it and gives its id."""
+    """Mutable and chainable; `build` returns the frozen Job, `dispatch` enqueues it and returns its id."""
 
     def __init__(self, job: Job, dispatch: Dispatch) -> None:
         self._job = job
         self._dispatch = dispatch
-        self._frequency = Frequency() if job.cron is None else frequency.parse(job.cron)
+        self._frequency = Frequency() if job.cron is None else parse_frequency(job.cron)
 
     def build(self) -> Job:
         return self._job
 
     def dispatch(self, backend: str | None = None) -> str:
-        """Enqueue on the app's backend, or on the one at this URL."""
+        """Enqueue on the backend of the app, or on the backend at this URL."""
         return self._dispatch(self._job, backend)
 
     def options(self, **options: Unpack[JobOptions]) -> Self:
@@ -64,11 +69,11 @@ class JobBuilder:
         return self.options(single_instance=single)
 
     def idempotency_key(self, key: str, ttl: Duration | None = None) -> Self:
-        """Jobs with the same key succeed once within `ttl`, a day unless told otherwise."""
+        """Of the jobs with this key, one succeeds within `ttl` (a day by default); the others are skipped."""
         return self.options(idempotency_key=key, idempotency_ttl=ttl)
 
     def key(self, key: str) -> Self:
-        """What `at_most` and `rate` count by, such as a tenant, instead of the handler."""
+        """Let `at_most` and `rate` count by this key, for example a tenant, instead of by the handler."""
         return self.options(key=key)
 
     def at_most(self, count: int) -> Self:
@@ -81,7 +86,7 @@ class JobBuilder:
         return self.options(breaker=name)
 
     def unique(self, key: str, duplicate: Literal["return", "refuse"] = "return") -> Self:
-        """While a job with this key waits or runs, another is not stored."""
+        """While a job with this key waits or runs, no other job with this key is stored."""
         return self.options(unique=key, duplicate=duplicate)
 
     def backoff(self, backoff: Backoff | Strategy) -> Self:
@@ -91,19 +96,19 @@ class JobBuilder:
         return self.options(meta={**self._job.meta, **meta})
 
     def then(self, *jobs: "Job | JobBuilder") -> Self:
-        """Enqueue these once the job has succeeded."""
+        """Enqueue these jobs after this job has succeeded."""
         return self._followed_by("then", jobs)
 
     def on_failure(self, *jobs: "Job | JobBuilder") -> Self:
-        """Enqueue these once the job is dead."""
+        """Enqueue these jobs after this job was dead-lettered."""
         return self._followed_by("on_failure", jobs)
 
     def finally_(self, *jobs: "Job | JobBuilder") -> Self:
-        """Enqueue these once the job has ended, however it did."""
+        """Enqueue these jobs after this job has ended, with any result."""
         return self._followed_by("finally_", jobs)
 
     def chain(self, *jobs: "Job | JobBuilder") -> Self:
-        """Enqueue these one after the other, each when the one before has succeeded."""
+        """Enqueue these jobs one after the other, each after the one before has succeeded."""
         return self._followed_by("chain", jobs)
 
     def environments(self, *names: str | Iterable[str]) -> Self:
@@ -119,16 +124,16 @@ class JobBuilder:
         return self.enabled(False)
 
     def timezone(self, name: str) -> Self:
-        """The zone whose clock the schedule follows, instead of the app's: "Europe/Madrid"."""
+        """The time zone of the schedule, instead of that of the app: "Europe/Madrid"."""
         find_zone(name)
-        return self._replaced(timezone=name)
+        return self._replace(timezone=name)
 
     def cron(self, expression: str, timezone: str | None = None) -> Self:
         """Five fields or a nickname such as "@daily"; replaces every field set before."""
-        return self._often(frequency.parse(expression), timezone)
+        return self._set_frequency(parse_frequency(expression), timezone)
 
     def every_minute(self, n: int = 1) -> Self:
-        return self._set(minute=frequency.step(n, 59, "minutes"))
+        return self._set(minute=step_field(n, 59, "minutes"))
 
     def every_x_minutes(self, n: int) -> Self:
         return self.every_minute(n)
@@ -143,13 +148,13 @@ class JobBuilder:
         return self.every_minute(30)
 
     def hourly(self, minute: int = 0) -> Self:
-        return self._set(minute=frequency.number(minute, 0, 59, "minute"), hour="*")
+        return self._set(minute=number_field(minute, 0, 59, "minute"), hour="*")
 
     def hourly_at(self, minute: int) -> Self:
         return self.hourly(minute)
 
     def every_hour(self, n: int = 1, minute: int = 0) -> Self:
-        return self._set(minute=frequency.number(minute, 0, 59, "minute"), hour=frequency.step(n, 23, "hours"))
+        return self._set(minute=number_field(minute, 0, 59, "minute"), hour=step_field(n, 23, "hours"))
 
     def daily(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
         return self._at(time, timezone)
@@ -198,25 +203,25 @@ class JobBuilder:
 
     def days(self, days: int | Iterable[int]) -> Self:
         """Days of the week, 0 (Sunday) to 6."""
-        return self._set(weekday=frequency.listing(days, 0, 6, "day of the week"))
+        return self._set(weekday=list_field(days, 0, 6, "day of the week"))
 
     def days_of_month(self, days: int | Iterable[int]) -> Self:
-        return self._set(day=frequency.listing(days, 1, 31, "day of the month"))
+        return self._set(day=list_field(days, 1, 31, "day of the month"))
 
     def months(self, months: int | Iterable[int]) -> Self:
-        return self._set(month=frequency.listing(months, 1, 12, "month"))
+        return self._set(month=list_field(months, 1, 12, "month"))
 
     def hours(self, hours: int | Iterable[int]) -> Self:
-        return self._set(hour=frequency.listing(hours, 0, 23, "hour"))
+        return self._set(hour=list_field(hours, 0, 23, "hour"))
 
     def between_hours(self, first: int, last: int) -> Self:
-        return self._set(hour=frequency.span(first, last, 23, "hour"))
+        return self._set(hour=range_field(first, last, 23, "hour"))
 
     def minutes(self, minutes: int | Iterable[int]) -> Self:
-        return self._set(minute=frequency.listing(minutes, 0, 59, "minute"))
+        return self._set(minute=list_field(minutes, 0, 59, "minute"))
 
     def between_minutes(self, first: int, last: int) -> Self:
-        return self._set(minute=frequency.span(first, last, 59, "minute"))
+        return self._set(minute=range_field(first, last, 59, "minute"))
 
     def _followed_by(self, kind: str, jobs: "tuple[Job | JobBuilder, ...]") -> Self:
         built = [each.build() if isinstance(each, JobBuilder) else each for each in jobs]
@@ -224,23 +229,23 @@ class JobBuilder:
         return self
 
     def _at(self, time: TimeOfDay, timezone: str | None, **fields: str) -> Self:
-        return self._often(self._frequency.at(time).set(**fields), timezone)
+        return self._set_frequency(self._frequency.at(time).set(**fields), timezone)
 
     def _set(self, **fields: str) -> Self:
-        return self._often(self._frequency.set(**fields))
+        return self._set_frequency(self._frequency.set(**fields))
 
-    def _often(self, often: Frequency, timezone: str | None = None) -> Self:
-        read(str(often))  # words that are right one by one may never come together: 31 and February
+    def _set_frequency(self, frequency: Frequency, timezone: str | None = None) -> Self:
+        parse_expression(str(frequency))  # fields that are valid alone may never match together: 31 and February
         if timezone is not None:
             self.timezone(timezone)
-        self._frequency = often
-        return self._replaced(cron=str(often))
+        self._frequency = frequency
+        return self._replace(cron=str(frequency))
 
-    def _replaced(self, **fields: str) -> Self:
+    def _replace(self, **fields: str) -> Self:
         self._job = self._job.replace(**fields)  # type: ignore[arg-type]
         return self
 
 
 def _flat(names: tuple[str | Iterable[str], ...]) -> tuple[str, ...]:
-    """Names given one by one, as lists, or both."""
+    """Names that were passed one by one, as lists, or both."""
     return tuple(name for each in names for name in ((each,) if isinstance(each, str) else each))

@@ -1,4 +1,4 @@
-"""Lengths and moments of time as people write them."""
+"""Durations and moments in the forms that users write, converted to seconds and to UTC."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d|w)")
 _WHOLE = re.compile(rf"\s*(?:{_PART.pattern}\s*)+")
 
-_CENTURY = 3_155_760_000
+_CENTURY = 3_155_760_000  # seconds
 
 Duration = float | int | timedelta | str
 
@@ -30,12 +30,12 @@ def to_seconds(value: Duration, what: str = "duration") -> float:
 
 
 def is_length(seconds: object) -> bool:
-    """Whether this is a number of seconds that can be waited for: 0 to a century, as more is a slip."""
+    """Whether this is a number of seconds from 0 to 100 years; a longer time is a mistake."""
     return isinstance(seconds, (int, float)) and 0 <= seconds <= _CENTURY
 
 
 def to_moment(value: datetime, what: str) -> datetime:
-    """The same instant in UTC; naive datetimes are refused because they name no instant."""
+    """The same instant in UTC; a datetime without a time zone is refused, because it names no instant."""
     if not isinstance(value, datetime):
         raise InvalidJob(f"{what} must be a datetime, not {value!r}")
     if value.tzinfo is None:

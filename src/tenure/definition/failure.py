@@ -1,18 +1,19 @@
-"""Failure: the record kept of one failed attempt."""
+"""Failure: the record of one failed attempt, cut to a size that backends can store."""
 
 import traceback
 
 from msgspec import Struct
 
 from tenure.events import Run
-from tenure.redaction import usual
+from tenure.redaction import default_redactor
 
+KEPT_FAILURES = 25  # how many failed attempts of a job a backend keeps; older records are deleted
 MAX_MESSAGE = 2_000
 MAX_TRACE = 8_000
 
 
 class Failure(Struct, frozen=True):
-    """What went wrong, where, and when (UTC microseconds); `worker` is the name of the one that recorded it."""
+    """What failed, where, and when (UTC microseconds); `worker` is the name of the worker that recorded it."""
 
     type: str
     message: str
@@ -25,27 +26,28 @@ class Failure(Struct, frozen=True):
 
 
 def from_exception(error: BaseException, at: int, attempt: int) -> Failure:
-    """The record of an exception raised by a handler, cut to a size that can be kept, without what looks secret."""
+    """The record of an exception that a handler raised; text that looks like a secret is masked."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
     trace = "".join(traceback.format_exception(error))
+    mask = default_redactor().text
     return Failure(
         type=type(error).__qualname__,
-        message=carriable(usual().text(_text(error)[:MAX_MESSAGE])),
+        message=storable(mask(_text(error)[:MAX_MESSAGE])),
         at=at,
         attempt=attempt,
-        place=place and carriable(place),
-        trace=carriable(usual().text(trace if len(trace) <= MAX_TRACE else f"… {trace[-MAX_TRACE:]}")),
+        place=place and storable(place),
+        trace=storable(mask(trace if len(trace) <= MAX_TRACE else f"… {trace[-MAX_TRACE:]}")),
     )
 
 
-def carriable(text: str) -> str:
-    """The text with what cannot be stored written out: lone surrogates, and NULs, at which databases cut."""
+def storable(text: str) -> str:
+    """The text with characters that databases cannot store written as escapes: lone surrogates and NUL."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as unprintable:  # a broken __str__ must not cost the record
+    except Exception as unprintable:  # an exception with a broken __str__ must still be recorded
         return f"(unprintable: {type(unprintable).__qualname__})"

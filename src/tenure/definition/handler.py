@@ -1,28 +1,29 @@
-"""Handler: a callable or class under a key, with everything about calling it worked out once, at registration."""
+"""Handler: a function or class registered under a key, and how to call it, worked out once at registration.
+
+Middleware are plain functions around the call of a handler; the first one is the outermost.
+"""
 
 import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, get_type_hints
+from typing import Any, get_type_hints
 
 import msgspec
 
-from tenure.definition.context import Context
-from tenure.definition.middleware import Middleware, wrap
-from tenure.definition.options import JobOptions, check_key, normalise
-from tenure.definition.passage import Breakers, always_closed
-from tenure.definition.payload import Shape
+from tenure.definition.context import Breakers, Context, always_closed
+from tenure.definition.job import JobOptions, check_key, normalise
+from tenure.definition.payload import PayloadShape, Shape, Upcaster, check_versions, upcast
 from tenure.definition.retry import RetryPolicy
-from tenure.definition.versions import Upcaster, check_versions, lift
 from tenure.errors import InvalidHandler, InvalidPayload
 
+Middleware = Callable[[Context, Callable[[], Any]], Any]
 _CONTAINERS = (list, dict, set, bytearray)
 
 
 class HandlerOptions(JobOptions, total=False):
-    """What a handler may be registered with: the options of its jobs, and what is its own."""
+    """The options of `@app.job`: the defaults for its jobs, and options of the handler itself."""
 
     retry: RetryPolicy | None
     payload_version: int
@@ -33,26 +34,16 @@ class HandlerOptions(JobOptions, total=False):
 _OPTIONS = JobOptions.__annotations__.keys() | HandlerOptions.__annotations__.keys()
 
 
-class HandlerClass(Protocol):
-    """A handler with hooks; `before_run` and `after_run` are optional, and may be async whether `handle` is or not.
-
-    One fresh instance serves one attempt.
-    `handle` may take the context, the payload (decoded into its declared type), or both.
-    `after_run(context, outcome)` always runs and cannot change the outcome.
-    """
-
-    handle: Callable[..., Any]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """`call(context, value)` runs it with an unpacked payload; `make` makes what `call` is given first.
+    """`call(context, value)` runs it with a decoded payload.
 
-    `in_process` says that its jobs cannot leave the process that enqueues them.
+    For a handler class, `make` creates an instance, which `call` takes as its first argument.
+    With `in_process`, its jobs cannot leave the process that enqueues them.
     """
 
     key: str
-    shape: Shape
+    shape: PayloadShape
     call: Callable[..., Any]
     is_async: bool
     make: Callable[[], Any] | None = None
@@ -65,15 +56,15 @@ class Handler:
     breakers: Breakers = always_closed
 
     def unpack(self, payload: bytes, version: int) -> Any:
-        """The payload as its declared type, lifted first if it was sent in an older version."""
-        return self.shape.unpack(payload if version == self.version else lift(payload, version, self.upcasters))
+        """The payload as its declared type; a payload of an older version is converted first."""
+        return self.shape.unpack(payload if version == self.version else upcast(payload, version, self.upcasters))
 
-    def inside(self, middleware: Sequence[Middleware]) -> "Handler":
+    def with_middleware(self, middleware: Sequence[Middleware]) -> "Handler":
         """The same handler with its call wrapped."""
-        return replace(self, call=wrap(self.call, middleware, is_async=self.is_async)) if middleware else self
+        return replace(self, call=_wrap(self.call, middleware, is_async=self.is_async)) if middleware else self
 
-    def reaching(self, breakers: Breakers) -> "Handler":
-        """The same handler, whose context finds these breakers."""
+    def with_breakers(self, breakers: Breakers) -> "Handler":
+        """The same handler; its context finds these breakers."""
         return self if breakers is self.breakers else replace(self, breakers=breakers)
 
 
@@ -85,7 +76,7 @@ def from_function(key: str, function: Callable[..., Any], options: HandlerOption
     handler = Handler(
         key=key,
         shape=_shape(function, arguments, rebuild=lambda payload: arguments(**payload)),
-        call=_spread(function, parameters, wants_context),
+        call=_function_call(function, parameters, wants_context),
         is_async=inspect.iscoroutinefunction(function),
         bind=_binder(key, parameters),
     )
@@ -93,7 +84,12 @@ def from_function(key: str, function: Callable[..., Any], options: HandlerOption
 
 
 def from_class(key: str, cls: type, options: HandlerOptions) -> Handler:
-    """A handler class; its class attributes named like options (`max_retries = 3`) are defaults."""
+    """A handler from a class; class attributes named like options (`max_retries = 3`) are defaults.
+
+    Each attempt gets a new instance. `handle` may take the context, the payload (as its declared type), or both.
+    `before_run` and `after_run` are optional hooks and may be async even if `handle` is not.
+    `after_run(context, outcome)` always runs and cannot change the outcome.
+    """
     check_key(key)
     method = getattr(cls, "handle", None)
     if not callable(method):
@@ -118,12 +114,28 @@ def _with_options(handler: Handler, options: dict[str, Any]) -> Handler:
     upcasters, middleware = options.pop("upcasters", {}), options.pop("middleware", ())
     check_versions(handler.key, version, upcasters)
     return replace(
-        handler.inside(middleware), retry=retry, version=version, upcasters=upcasters, defaults=normalise(options)
+        handler.with_middleware(middleware),
+        retry=retry,
+        version=version,
+        upcasters=upcasters,
+        defaults=normalise(options),
     )
 
 
+def _wrap(call: Callable[..., Any], middleware: Sequence[Middleware], *, is_async: bool) -> Callable[..., Any]:
+    """The call inside every middleware of its kind: functions around functions, coroutines around coroutines."""
+    for each in reversed(middleware):
+        if inspect.iscoroutinefunction(each) is is_async:
+            call = partial(_call_inside, each, call)
+    return call
+
+
+def _call_inside(middleware: Middleware, call: Callable[..., Any], *arguments: Any) -> Any:
+    return middleware(arguments[-2], partial(call, *arguments))  # the context is the last but one
+
+
 def _parameters(function: Callable[..., Any], skip: int = 0) -> tuple[list[inspect.Parameter], bool]:
-    """The parameters that come from the payload, and whether a Context goes first."""
+    """The parameters that the payload fills, and whether the first argument is a Context."""
     parameters = list(inspect.signature(function).parameters.values())[skip:]
     first = parameters[0] if parameters else None
     wants_context = first is not None and _hints(function).get(first.name) is Context
@@ -168,16 +180,18 @@ def _arguments_type(key: str, function: Callable[..., Any], parameters: list[ins
         if parameter.default is parameter.empty:
             fields.append((parameter.name, declared))
         else:
-            fields.append((parameter.name, declared, msgspec.field(default_factory=_default(parameter.default))))
+            fields.append(
+                (parameter.name, declared, msgspec.field(default_factory=_default_factory(parameter.default)))
+            )
     return msgspec.defstruct(key, fields, forbid_unknown_fields=True, kw_only=True)
 
 
-def _default(value: Any) -> Callable[[], Any]:
-    """A fresh copy of a container for each attempt; anything else is given as it is, so that `is` still works."""
+def _default_factory(value: Any) -> Callable[[], Any]:
+    """Copies a container for each attempt; other values are passed unchanged, so that `is` still works."""
     return partial(copy.copy, value) if isinstance(value, _CONTAINERS) else lambda: value
 
 
-def _spread(
+def _function_call(
     function: Callable[..., Any], parameters: list[inspect.Parameter], wants_context: bool
 ) -> Callable[..., Any]:
     astuple = msgspec.structs.astuple
@@ -207,7 +221,7 @@ def _method_call(method: Callable[..., Any], takes_payload: bool, wants_context:
 
 
 def _binder(key: str, parameters: list[inspect.Parameter]) -> Callable[..., dict[str, Any]]:
-    """Turns a call's arguments into the payload; plain keywords take the short way (inspect costs 5 µs)."""
+    """Turns the arguments of a call into the payload; keywords alone need no inspect, which costs 5 µs."""
     known = {parameter.name for parameter in parameters}
     required = {parameter.name for parameter in parameters if parameter.default is parameter.empty}
     positional = any(parameter.kind is parameter.POSITIONAL_ONLY for parameter in parameters)

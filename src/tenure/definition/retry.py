@@ -1,4 +1,4 @@
-"""How long to wait before a failed job runs again: pure functions of the retry's number."""
+"""Retry policies: how long a failed job waits before its next attempt."""
 
 import random
 from typing import Literal, Protocol, runtime_checkable
@@ -13,13 +13,13 @@ Strategy = Literal["none", "fixed", "exponential"]
 
 @runtime_checkable
 class RetryPolicy(Protocol):
-    """Anything that turns the number of a retry (1 for the first) into seconds."""
+    """Any object that turns the number of a retry (1 for the first) into seconds."""
 
     def delay(self, retry: int) -> float: ...
 
 
 class Backoff(Struct, frozen=True, omit_defaults=True):
-    """The policies Tenure ships; it travels with the job, so any worker can compute it.
+    """The built-in policies; a Backoff travels with the job, so any worker can compute the delay.
 
     `exponential` waits base × multiplier^(retry-1) ± jitter, never above cap; the first delay is the base.
     `fixed` always waits base; `none` retries at once.
@@ -40,11 +40,11 @@ class Backoff(Struct, frozen=True, omit_defaults=True):
             )
 
     def delay(self, retry: int) -> float:
-        return spread(self, retry, random.random())  # noqa: S311 - jitter, not a secret
+        return retry_delay(self, retry, random.random())  # noqa: S311 - jitter, not a secret
 
 
-def spread(backoff: Backoff, retry: int, chance: float) -> float:
-    """The delay before the given retry, with `chance` in [0, 1) choosing the point within the jitter."""
+def retry_delay(backoff: Backoff, retry: int, chance: float) -> float:
+    """Seconds before this retry; `chance` in [0, 1) selects the point within the jitter."""
     if backoff.strategy == "none" or retry < 1:
         return 0.0
     if backoff.strategy == "fixed":

@@ -1,24 +1,28 @@
-"""Attempt: one run of one job; `Performer.perform` never raises, never sleeps and never retries."""
+"""One attempt at one job: decode the payload, call the handler under its deadline, return the outcome.
+
+`Performer.perform` does not raise (except KeyboardInterrupt), does not sleep and does not retry.
+`Performer` runs in the process that calls the handler: the worker (`inline`) or a child.
+"""
 
 import asyncio
 import inspect
 import logging
 import os
-import time
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import copy_context
 from datetime import datetime, timedelta
+from time import monotonic, perf_counter
 from typing import Any
 
 from msgspec import UNSET, Struct
 
 from tenure.clock import MICROSECOND, Clock, to_microseconds
 from tenure.definition import context
-from tenure.definition.context import Context
+from tenure.definition.context import Context, Link, LocalLink
 from tenure.definition.duration import Duration, to_moment, to_seconds
-from tenure.definition.failure import Failure, carriable, from_exception
+from tenure.definition.failure import Failure, from_exception, storable
 from tenure.definition.handler import Handler
-from tenure.definition.link import Link, LocalLink
 from tenure.errors import (
     Cancel,
     Cancelled,
@@ -32,21 +36,23 @@ from tenure.errors import (
     Retry,
     StopNow,
 )
-from tenure.execution.capture import Capture
 from tenure.execution.deadline import AlarmDeadline, Deadline
-from tenure.execution.hooks import Hook, after_run, at_least, hook_of, last_words
-from tenure.execution.outcome import Kind, Outcome, is_json, normalise
-from tenure.execution.usage import Meter
+from tenure.execution.outcome import Capture, Outcome, OutcomeKind, UsageMeter, is_json, normalise, outcome_now
 from tenure.guards.guard import Refusal
 from tenure.wire.envelope import Envelope
 
 logger = logging.getLogger(__name__)
 
-_COROUTINE_GRACE = 1.0  # a coroutine is cancelled at its timeout; one that computes on is interrupted this much later
+Hook = Callable[..., Any]
+_COROUTINE_GRACE = (
+    1.0  # asyncio cancels a coroutine at its timeout; one that never awaits is interrupted this much later
+)
+_MIN_LIMIT = 0.001  # a limit of 0 would mean no limit
+_AFTER_RUN_GRACE = 0.75  # the process is killed 1 s after the timeout; `after_run` must end before that
 
 
 class Attempt(Struct, frozen=True):
-    """A job opened and ready to run; `ticket` is the caller's own handle on it."""
+    """A job opened and ready to run; `ticket` is the caller's own reference to it."""
 
     handler: Handler
     envelope: Envelope
@@ -57,31 +63,22 @@ class Attempt(Struct, frozen=True):
     ticket: Any
 
 
-def check_version(handler: Handler, envelope: Envelope) -> None:
-    """Refuse a payload that is newer than what the handler reads here."""
-    if envelope.version is not UNSET and envelope.version > handler.version:
-        raise NewerPayload(
-            f"the payload is of version {envelope.version} and handler {handler.key!r} reads up to {handler.version} "
-            "here; deploy the newer handler"
-        )
-
-
 class Performer:
-    """Runs attempts one after the other in the thread that entered it."""
+    """Runs attempts one after the other, in the thread that entered it."""
 
     def __init__(self, clock: Clock, deadline: Deadline | None = None, capture: Capture | None = None) -> None:
-        """Without a deadline of its own it uses SIGALRM, in the main thread; a capture that is given is in place."""
+        """The default deadline uses SIGALRM, in the main thread. A `capture` that is passed is installed already."""
         self._clock = clock
         self._capture = capture or Capture()
-        self._shared = capture is not None
-        self._meter = Meter()
+        self._owns_capture = capture is None
+        self._meter = UsageMeter()
         self._loop: asyncio.Runner | None = None
         self._stack = ExitStack()
         self._pid = os.getpid()
         self.deadline = deadline or AlarmDeadline()
 
     def __enter__(self) -> "Performer":
-        if not self._shared:
+        if self._owns_capture:
             self._stack.enter_context(self._capture.installed())
         self._stack.enter_context(self.deadline.installed())
         self._stack.callback(self._close_loop)
@@ -91,51 +88,72 @@ class Performer:
         self._stack.close()
 
     def perform(self, attempt: Attempt, link: Link | None = None) -> Outcome:
-        """Without a link, nobody can follow or cancel it."""
+        """Run the attempt. Without a link it cannot be cancelled, and its progress is not read."""
         self._meter.start()
-        outcome = self._perform(attempt, link)
+        started, begun = self._clock.now(), perf_counter()
+        envelope = attempt.envelope
+        try:
+            value = attempt.handler.unpack(envelope.payload, envelope.payload_version)
+        except Exception as error:  # declared types may run code of their own when they are built
+            outcome = unfit(error, attempt, started, begun)
+            self._meter.stop(outcome)
+            return outcome
+        run = Run(attempt, to_context(attempt, value, link or LocalLink()), started, begun)
+        token = context.enter(run.context)
+        try:
+            make = attempt.handler.make
+            outcome = self._call_handler(run) if make is None else self._call_handler_class(run, make)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as late:  # an interrupt arrived after the handler's end and before `disarm`
+            self.deadline.disarm()
+            outcome = run.failed(late, self._clock.now())
+        finally:
+            context.leave(token)
         self._meter.stop(outcome)
         return outcome
 
-    def _perform(self, attempt: Attempt, link: Link | None) -> Outcome:
-        started, begun = self._clock.now(), time.perf_counter()
+    def _call_handler(self, run: "Run", *instance: Any) -> Outcome:
+        attempt, job_context = run.attempt, run.context
+        handler, payload, link = attempt.handler, job_context.payload, job_context.link
+        limit = run.time_left if instance else attempt.timeout
+        self._capture.begin()
         try:
-            value = attempt.handler.unpack(attempt.envelope.payload, attempt.envelope.payload_version)
-        except Exception as error:  # declared types run code of their own while they are built
-            return outcome_of("unfit", started, begun, failure=from_exception(error, started, attempt.number))
-        subject = to_context(attempt, value, link or LocalLink())
-        token = context.enter(subject)
-        try:
-            if attempt.handler.make is None:
-                return self._run(attempt, subject, value, started, begun)
-            return self._run_with_hooks(attempt, subject, value, started, begun)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as late:  # an interrupt that came between the handler's end and the disarming
+            if handler.is_async:
+                result = self._await(handler.call(*instance, job_context, payload), limit, link)
+            else:
+                self.deadline.arm(limit, link)
+                result = handler.call(*instance, job_context, payload)
             self.deadline.disarm()
-            return failed(late, started, begun, attempt, self._clock.now(), cancelled=subject.cancelled)
-        finally:
-            context.leave(token)
-
-    def _run_with_hooks(self, attempt: Attempt, subject: Context, value: Any, started: int, begun: float) -> Outcome:
-        """`before_run` may veto the call; `after_run` always sees the outcome and cannot change it."""
-        assert attempt.handler.make is not None  # noqa: S101 - the caller asked
-        instance = None
-        try:
-            instance = attempt.handler.make()
-            self._call_hook(hook_of(instance, "before_run"), at_least(subject.time_left), subject.link, subject)
+            exit_if_forked(self._pid)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            outcome = failed(error, started, begun, attempt, self._clock.now(), cancelled=subject.cancelled)
+            self.deadline.disarm()
+            exit_if_forked(self._pid)
+            self._capture.take()
+            return run.failed(error, self._clock.now())
+        return run.succeeded(result, self._capture.take())
+
+    def _call_handler_class(self, run: "Run", make: Callable[[], Any]) -> Outcome:
+        """`before_run` may prevent the call by raising. `after_run` always gets the outcome and cannot change it."""
+        instance = None
+        try:
+            instance = make()
+            self._call_hook(hook_of(instance, "before_run"), run.time_left, run.context.link, run.context)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            outcome = run.failed(error, self._clock.now())
         else:
-            outcome = self._run(attempt, subject, value, started, begun, instance)
-        with after_run(subject):
-            self._call_hook(hook_of(instance, "after_run"), last_words(subject), LocalLink(), subject, outcome)
+            outcome = self._call_handler(run, instance)
+        with logging_errors_of_after_run(run.context):
+            hook = hook_of(instance, "after_run")
+            self._call_hook(hook, run.time_left_for_after_run, LocalLink(), run.context, outcome)
         return outcome
 
     def _call_hook(self, hook: Hook | None, limit: float | None, link: Link, *arguments: Any) -> None:
-        """Under the deadline, plain or async."""
+        """Call a sync or async hook under the deadline."""
         if hook is None:
             return
         try:
@@ -146,35 +164,7 @@ class Performer:
                 self._await(result, limit, link)
         finally:
             self.deadline.disarm()
-            only_in(self._pid)
-
-    def _run(
-        self, attempt: Attempt, subject: Context, value: Any, started: int, begun: float, *instance: Any
-    ) -> Outcome:
-        limit = at_least(subject.time_left) if instance else attempt.timeout
-        self._capture.begin()
-        try:
-            if attempt.handler.is_async:
-                result = self._await(attempt.handler.call(*instance, subject, value), limit, subject.link)
-            else:
-                self.deadline.arm(limit, subject.link)
-                result = attempt.handler.call(*instance, subject, value)
-            self.deadline.disarm()
-            only_in(self._pid)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            self.deadline.disarm()
-            only_in(self._pid)
-            self._capture.take()
-            return failed(error, started, begun, attempt, self._clock.now(), cancelled=subject.cancelled)
-        return Outcome(
-            kind="succeeded",
-            started=started,
-            seconds=time.perf_counter() - begun,
-            output=normalise(result, self._capture.take()),
-            is_json=is_json(result),
-        )
+            exit_if_forked(self._pid)
 
     def _await(self, coroutine: Any, limit: float | None, link: Link) -> Any:
         if self._loop is None:
@@ -186,11 +176,11 @@ class Performer:
             coroutine.close()
             raise
         try:
-            # Not `self._loop.run`, which minds SIGINT too: a quarter of the cost, and workers mind their signals.
-            running = coroutine if limit is None else within(coroutine, limit)
+            # `self._loop.run` would also handle SIGINT, which costs four times as much; workers handle their signals.
+            running = coroutine if limit is None else with_timeout(coroutine, limit)
             return loop.run_until_complete(loop.create_task(running, context=copy_context()))
         except Interrupt:
-            self._close_loop()  # interrupted at an unknown point: its state cannot be trusted
+            self._close_loop()  # it was interrupted at an unknown point, so its state cannot be trusted
             raise
 
     def _close_loop(self) -> None:
@@ -199,26 +189,102 @@ class Performer:
             self._loop = None
 
 
-def _wake(loop: asyncio.AbstractEventLoop) -> None:
-    """Have a loop that waits for events run some code, in which an interrupt can arrive."""
-    with suppress(RuntimeError):  # it is closed: what ran in it has ended
-        loop.call_soon_threadsafe(lambda: None)
+class Run(Struct, frozen=True):
+    """An attempt that is running; `started` is UTC microseconds, `begun` the same moment by `time.perf_counter`."""
+
+    attempt: Attempt
+    context: Context
+    started: int
+    begun: float
+
+    @property
+    def time_left(self) -> float | None:
+        """Seconds until the timeout, always above 0; None without a timeout."""
+        left = self.context.time_left
+        return None if left is None else max(left, _MIN_LIMIT)
+
+    @property
+    def time_left_for_after_run(self) -> float | None:
+        """What is left of the timeout and a little more, for an attempt that used it up.
+
+        It ends before the process would be killed, because a kill would change the outcome.
+        """
+        deadline = self.context.deadline
+        return None if deadline is None else max(deadline + _AFTER_RUN_GRACE - monotonic(), _MIN_LIMIT)
+
+    def succeeded(self, result: Any, printed: str) -> Outcome:
+        seconds = perf_counter() - self.begun
+        if result is None and not printed:  # most handlers return and print nothing
+            return Outcome(kind="succeeded", started=self.started, seconds=seconds)
+        output = normalise(result, printed)
+        return Outcome(kind="succeeded", started=self.started, seconds=seconds, output=output, is_json=is_json(result))
+
+    def failed(self, error: BaseException, now: int) -> Outcome:
+        """The outcome of an attempt that raised: what the handler asked for, or what went wrong.
+
+        After a cancel request every error counts as cancelled.
+        """
+        if self.context.cancelled or isinstance(error, Cancelled):
+            return self._ended("cancelled", reason=Cancelled.reason)
+        if isinstance(error, DeadlineExceeded):
+            return self._ended("timed_out", failure=self._timeout(error, now))
+        if isinstance(error, StopNow):
+            return self._ended("interrupted", reason="interrupted")
+        if isinstance(error, CircuitOpen) and error.key is not None:
+            refusal = Refusal(error.key, "circuit_open", error.until)
+            return self._ended("postponed", reason=refusal.reason, refusal=refusal)
+        if isinstance(error, Cancel):
+            return self._ended("cancelled", reason=storable(str(error)))
+        failure = from_exception(error, now, self.attempt.number)
+        if isinstance(error, Refused):
+            return self._ended("unfit", failure=failure, reason=error.reason)
+        try:
+            if isinstance(error, Retry):
+                delay = None if error.delay is None else seconds_until(error.delay, now, "the delay of Retry")
+                return self._ended("retry", failure=failure, delay=delay)
+            if isinstance(error, Postpone):
+                delay = seconds_until(error.until, now, "the time of Postpone")
+                return self._ended("postponed", delay=delay, reason=storable(str(error)))
+        except InvalidJob as invalid:
+            return self._ended("failed", failure=from_exception(invalid, now, self.attempt.number))
+        return self._ended("failed", failure=failure)
+
+    def _timeout(self, error: DeadlineExceeded, now: int) -> Failure:
+        where = from_exception(error, now, self.attempt.number)
+        message = f"the attempt ran past its timeout of {self.attempt.timeout:g} s"
+        return Failure(
+            type="TimedOut", message=message, at=now, attempt=where.attempt, place=where.place, trace=where.trace
+        )
+
+    def _ended(self, kind: OutcomeKind, **facts: Any) -> Outcome:
+        return outcome_now(kind, self.started, self.begun, **facts)
 
 
-async def within(coroutine: Any, limit: float | None) -> Any:
-    if limit is None:
-        return await coroutine
-    try:
-        async with asyncio.timeout(limit) as deadline:
-            return await coroutine
-    except TimeoutError as error:
-        if deadline.expired():
-            raise DeadlineExceeded("the attempt ran past its timeout") from error
-        raise
+def unfit(error: Exception, attempt: Attempt, started: int, begun: float) -> Outcome:
+    """The outcome of an attempt whose payload could not be decoded; the handler was not called."""
+    return outcome_now("unfit", started, begun, failure=from_exception(error, started, attempt.number))
+
+
+def seconds_until(until: Duration | datetime, now: int, what: str) -> float:
+    """How long a handler wants to wait; 0 for a time in the past."""
+    if isinstance(until, datetime):
+        return max(0.0, (to_microseconds(to_moment(until, what)) - now) / MICROSECOND)
+    if isinstance(until, timedelta):
+        until = until.total_seconds()
+    return 0.0 if isinstance(until, (int, float)) and until < 0 else to_seconds(until, what)
+
+
+def check_version(handler: Handler, envelope: Envelope) -> None:
+    """Refuse a payload that is newer than what the handler reads in this process."""
+    if envelope.version is not UNSET and envelope.version > handler.version:
+        raise NewerPayload(
+            f"the payload has version {envelope.version}, but handler {handler.key!r} reads versions up to "
+            f"{handler.version} here; deploy the newer handler"
+        )
 
 
 def to_context(attempt: Attempt, value: Any, link: Link) -> Context:
-    """What the handler is told about the job."""
+    """What the handler may know about the job."""
     envelope = attempt.envelope
     return Context(
         id=envelope.identifier,
@@ -231,67 +297,50 @@ def to_context(attempt: Attempt, value: Any, link: Link) -> Context:
         fence=attempt.fence,
         max_retries=envelope.max_retries,
         meta={} if envelope.meta is UNSET else envelope.meta,
-        deadline=time.monotonic() + attempt.timeout if attempt.timeout else None,
+        deadline=monotonic() + attempt.timeout if attempt.timeout else None,
         trace=None if envelope.trace is UNSET else envelope.trace,
         link=link,
         breakers=attempt.handler.breakers,
     )
 
 
-def only_in(pid: int) -> None:
-    """A copy of this process that a handler made by fork ends here: it is not a second worker."""
+def hook_of(instance: Any, name: str) -> Hook | None:
+    """An optional method of a handler class."""
+    hook: Hook | None = getattr(instance, name, None)
+    return hook
+
+
+@contextmanager
+def logging_errors_of_after_run(job_context: Context) -> Iterator[None]:
+    """Log every error of `after_run`; the outcome does not change."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        logger.exception("after_run of handler %r failed; the outcome stands", job_context.handler)
+
+
+async def with_timeout(coroutine: Any, limit: float | None) -> Any:
+    if limit is None:
+        return await coroutine
+    deadline = asyncio.timeout(limit)
+    try:
+        async with deadline:
+            return await coroutine
+    except TimeoutError as error:
+        if deadline.expired():
+            raise DeadlineExceeded("the attempt ran past its timeout") from error
+        raise
+
+
+def exit_if_forked(pid: int) -> None:
+    """End a copy of this process that a handler made with `os.fork`: the copy must not work as a second worker."""
     if os.getpid() != pid:
         os._exit(0)
 
 
-def failed(error: BaseException, started: int, begun: float, attempt: Attempt, now: int, *, cancelled: bool) -> Outcome:
-    """The outcome of an attempt that raised: what it asked for, or what went wrong.
-
-    Once somebody wants its job cancelled, whatever it raises is the end that was wanted.
-    """
-    if cancelled or isinstance(error, Cancelled):
-        return outcome_of("cancelled", started, begun, reason=Cancelled.reason)
-    failure = from_exception(error, now, attempt.number)
-    if isinstance(error, DeadlineExceeded):
-        late = Failure(
-            type="TimedOut",
-            message=f"the attempt ran past its timeout of {attempt.timeout:g} s",
-            at=now,
-            attempt=attempt.number,
-            place=failure.place,
-            trace=failure.trace,
-        )
-        return outcome_of("timed_out", started, begun, failure=late)
-    if isinstance(error, StopNow):
-        return outcome_of("interrupted", started, begun, reason="interrupted")
-    if isinstance(error, CircuitOpen) and error.key is not None:
-        refusal = Refusal(error.key, "circuit_open", error.until)
-        return outcome_of("postponed", started, begun, reason=refusal.reason, refusal=refusal)
-    if isinstance(error, Cancel):
-        return outcome_of("cancelled", started, begun, reason=carriable(str(error)))
-    if isinstance(error, Refused):
-        return outcome_of("unfit", started, begun, failure=failure, reason=error.reason)
-    try:
-        if isinstance(error, Retry):
-            delay = None if error.delay is None else seconds_until(error.delay, now, "the delay of Retry")
-            return outcome_of("retry", started, begun, failure=failure, delay=delay)
-        if isinstance(error, Postpone):
-            delay = seconds_until(error.until, now, "the time of Postpone")
-            return outcome_of("postponed", started, begun, delay=delay, reason=carriable(str(error)))
-    except InvalidJob as bad:
-        return outcome_of("failed", started, begun, failure=from_exception(bad, now, attempt.number))
-    return outcome_of("failed", started, begun, failure=failure)
-
-
-def seconds_until(until: Duration | datetime, now: int, what: str) -> float:
-    """How long a handler wants to wait, from what it said; what is past is at once."""
-    if isinstance(until, datetime):
-        return max(0.0, (to_microseconds(to_moment(until, what)) - now) / MICROSECOND)
-    if isinstance(until, timedelta):
-        until = until.total_seconds()
-    return 0.0 if isinstance(until, (int, float)) and until < 0 else to_seconds(until, what)
-
-
-def outcome_of(kind: Kind, started: int, begun: float, **facts: Any) -> Outcome:
-    """An outcome whose attempt ends now."""
-    return Outcome(kind=kind, started=started, seconds=time.perf_counter() - begun, **facts)
+def _wake(loop: asyncio.AbstractEventLoop) -> None:
+    """Make a loop that waits for events run Python code, in which an interrupt can be raised."""
+    with suppress(RuntimeError):  # the loop is closed, so the coroutine has ended
+        loop.call_soon_threadsafe(lambda: None)

@@ -1,9 +1,8 @@
-"""Deadlines: raise inside a running handler when its time is up, or when somebody cancels its job.
+"""Deadlines: raise an exception inside a running handler when its time is up or its job is cancelled.
 
-Soft, because code in C does not hear it.
-
-In the main thread a signal does it, in other threads an exception that the interpreter delivers.
-Both fire again every second, for handlers that swallow the first.
+They are soft: code in C does not notice them. For that case the parent kills the child (`parent/stop_rules.py`).
+In the main thread SIGALRM raises the exception, in other threads the interpreter does.
+Both raise again every second, for handlers that swallow the first exception.
 """
 
 import ctypes
@@ -12,39 +11,40 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from math import inf
 from types import FrameType
 from typing import Protocol
 
-from tenure.definition.link import Link, LocalLink
+from tenure.definition.context import Link, LocalLink
 from tenure.errors import Cancelled, DeadlineExceeded, Interrupt, StopNow
 
-_AGAIN = 1.0
-_LOOK = 0.02
-_EARLY = 0.001  # the kernel counts in microseconds, and we in floats
-_NOBODY = LocalLink()
+_REPEAT_SECONDS = 1.0
+_WATCHDOG_POLL_SECONDS = 0.02
+_TIMER_TOLERANCE = 0.001  # seconds: the kernel counts microseconds, this module counts floats
+_NO_LINK = LocalLink()
 
 
-def _nothing() -> None:
-    """For code that needs no waking."""
+def _no_wake() -> None:
+    """For code that the exception itself wakes."""
 
 
 class Deadline(Protocol):
-    """Installed once around a runner's life, armed around each attempt."""
+    """Installed once for the life of a runner, armed for each attempt."""
 
     def installed(self) -> AbstractContextManager[None]: ...
 
-    def arm(self, seconds: float | None, link: Link = _NOBODY, wake: Callable[[], None] = _nothing) -> None:
-        """From now on interrupt what runs here, after so long or when its link says so.
+    def arm(self, seconds: float | None, link: Link = _NO_LINK, wake: Callable[[], None] = _no_wake) -> None:
+        """Interrupt what runs here after `seconds`, or when the link is cancelled.
 
-        `wake` has code that waits in C come back to Python.
+        `wake` makes code that waits in C return to Python.
         """
         ...
 
     def disarm(self) -> None: ...
 
-    def look(self) -> None:
-        """The link may have changed."""
+    def deliver_cancel(self) -> None:
+        """Check now whether the link of the running attempt is cancelled. May be called from any thread."""
         ...
 
     def stop_now(self) -> None:
@@ -52,19 +52,26 @@ class Deadline(Protocol):
         ...
 
 
+def deadline_for_this_thread() -> Deadline:
+    """A deadline that can interrupt attempts in the calling thread."""
+    if threading.current_thread() is threading.main_thread():
+        return AlarmDeadline()
+    return ThreadDeadline(_shared_watchdog())
+
+
 class AlarmDeadline:
-    """By SIGALRM, in the main thread; elsewhere, and where there is no such signal, nothing is enforced."""
+    """Interrupts the main thread with SIGALRM. In other threads, or without such a signal, it enforces nothing."""
 
     def __init__(self) -> None:
         self._running = False
         self._armed = False
-        self._rang = False
-        self._ringing = False
-        self._link: Link = _NOBODY
+        self._check_on_arm = False
+        self._own_signal = False
+        self._link: Link = _NO_LINK
         self._expires = 0.0
         self._thread = 0
-        self._others: tuple[float, float, float] = (0.0, 0.0, 0.0)
-        self._previous: object = None
+        self._outer_timer: tuple[float, float, float] = (0.0, 0.0, 0.0)
+        self._outer_handler: object = None
         self.enforced = False
 
     @contextmanager
@@ -72,7 +79,7 @@ class AlarmDeadline:
         if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
             yield
             return
-        previous = self._previous = signal.signal(signal.SIGALRM, self._fire)
+        previous = self._outer_handler = signal.signal(signal.SIGALRM, self._on_alarm)
         self._thread = threading.get_ident()
         self.enforced = True
         try:
@@ -82,47 +89,46 @@ class AlarmDeadline:
             self.enforced = False
             signal.signal(signal.SIGALRM, previous)
 
-    def arm(self, seconds: float | None, link: Link = _NOBODY, wake: Callable[[], None] = _nothing) -> None:  # noqa: ARG002 - a signal wakes
+    def arm(self, seconds: float | None, link: Link = _NO_LINK, wake: Callable[[], None] = _no_wake) -> None:  # noqa: ARG002 - a signal wakes
         self._link = link
         self._running = True
-        if self._rang:
-            self._rang = False
-            self._heed()
+        if self._check_on_arm:
+            self._check_on_arm = False
+            self._raise_if_cancelled()
         if seconds and self.enforced:
             self._armed = True
             since = time.monotonic()
-            self._expires = since + seconds - _EARLY
-            self._others = (*signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN), since)
+            self._expires = since + seconds - _TIMER_TOLERANCE
+            self._outer_timer = (*signal.setitimer(signal.ITIMER_REAL, seconds, _REPEAT_SECONDS), since)
 
     def disarm(self) -> None:
-        """An alarm that somebody else had set goes on where it was."""
+        """Stop the timer. A timer that other code had set before `arm` continues."""
         self._running = False
         if self._armed:
-            left, interval, since = self._others
+            left, interval, since = self._outer_timer
             signal.setitimer(signal.ITIMER_REAL, max(left - time.monotonic() + since, 0.001) if left else 0, interval)
-            self._armed = False  # only now: an alarm of ours that came too late is still known as ours
+            self._armed = False  # last: until here, an alarm that comes too late still counts as this timer's
 
-    def look(self) -> None:
-        """From any thread: ring, and what runs in the main one hears it."""
+    def deliver_cancel(self) -> None:
         if self.enforced:
-            self._ringing = True
+            self._own_signal = True
             signal.pthread_kill(self._thread, signal.SIGALRM)
 
     def stop_now(self) -> None:
         """For signal handlers: it raises here, in the main thread."""
-        self._interrupt(StopNow("the worker was told to stop at once"))
+        self._interrupt(StopNow("the worker stops at once"))
 
-    def _fire(self, signum: int, frame: FrameType | None) -> None:
-        ours, self._ringing = self._ringing, False
-        self._rang = not self._running  # what is about to run looks by itself
-        self._heed()
+    def _on_alarm(self, signum: int, frame: FrameType | None) -> None:
+        own_signal, self._own_signal = self._own_signal, False
+        self._check_on_arm = not self._running  # then the next attempt checks its link when it starts
+        self._raise_if_cancelled()
         if self._armed:
-            if time.monotonic() >= self._expires:  # else it was rung for a job that has ended
+            if time.monotonic() >= self._expires:  # else the signal was sent for an attempt that has ended
                 self._interrupt(DeadlineExceeded("the attempt ran past its timeout"))
-        elif callable(self._previous) and not ours:
-            self._previous(signum, frame)  # somebody else's alarm
+        elif callable(self._outer_handler) and not own_signal:
+            self._outer_handler(signum, frame)  # the alarm belongs to other code
 
-    def _heed(self) -> None:
+    def _raise_if_cancelled(self) -> None:
         if self._running and self._link.cancelled:
             raise Cancelled
 
@@ -132,15 +138,15 @@ class AlarmDeadline:
 
 
 class ThreadDeadline:
-    """By an asynchronous exception, in the thread that entered; a `Watchdog` looks at the time."""
+    """Interrupts the thread that entered it with an asynchronous exception; a `Watchdog` checks the time."""
 
     def __init__(self, watchdog: "Watchdog") -> None:
         self._watchdog = watchdog
         self._thread = 0
         self._lock = threading.Lock()
         self._expires: float | None = None
-        self._link: Link = _NOBODY
-        self._wake = _nothing
+        self._link: Link = _NO_LINK
+        self._wake = _no_wake
         self._fired = False
 
     @contextmanager
@@ -152,7 +158,7 @@ class ThreadDeadline:
         finally:
             self._watchdog.forget(self)
 
-    def arm(self, seconds: float | None, link: Link = _NOBODY, wake: Callable[[], None] = _nothing) -> None:
+    def arm(self, seconds: float | None, link: Link = _NO_LINK, wake: Callable[[], None] = _no_wake) -> None:
         with self._lock:
             self._link, self._wake = link, wake
             self._expires = time.monotonic() + seconds if seconds else inf
@@ -162,28 +168,28 @@ class ThreadDeadline:
             self._expires = None
             fired, self._fired = self._fired, False
         if fired:
-            _absorb()
+            _absorb_pending_interrupt()
 
-    def look(self) -> None:
-        """The watchdog looks all the time."""
+    def deliver_cancel(self) -> None:
+        """Nothing to do: the watchdog checks the link every 20 ms."""
 
     def stop_now(self) -> None:
-        """The parent kills the process instead."""
+        """Nothing to do: the parent kills the process."""
 
     def check(self, now: float) -> None:
-        """Called by the watchdog: fire when it is time, and again a second later."""
+        """Called by the watchdog: interrupt when it is time, and again a second later."""
         with self._lock:
             if self._expires is None:
                 return
             if now >= self._expires or (not self._fired and self._link.cancelled):
-                self._expires = now + _AGAIN
+                self._expires = now + _REPEAT_SECONDS
                 self._fired = True
-                raise_in(self._thread, Cancelled if self._link.cancelled else DeadlineExceeded)
+                raise_in_thread(self._thread, Cancelled if self._link.cancelled else DeadlineExceeded)
                 self._wake()
 
 
 class Watchdog:
-    """One thread that looks at the deadlines of all the others."""
+    """One thread that checks the deadlines of all other threads."""
 
     def __init__(self) -> None:
         self._deadlines: set[ThreadDeadline] = set()
@@ -197,36 +203,31 @@ class Watchdog:
 
     def _run(self) -> None:
         while True:
-            time.sleep(_LOOK)
+            time.sleep(_WATCHDOG_POLL_SECONDS)
             now = time.monotonic()
             for deadline in self._deadlines:
                 deadline.check(now)
 
 
-_watchdogs: list[Watchdog] = []
+@cache
+def _shared_watchdog() -> Watchdog:
+    """One for all threads of the process."""
+    return Watchdog()
 
 
-def deadline_here() -> Deadline:
-    """What can interrupt an attempt in this thread; the other threads of a process share one watchdog."""
-    if threading.current_thread() is threading.main_thread():
-        return AlarmDeadline()
-    if not _watchdogs:
-        _watchdogs.append(Watchdog())
-    return ThreadDeadline(_watchdogs[0])
-
-
-def raise_in(thread: int, interrupt: type[Interrupt]) -> None:
-    """Have this raised in another thread as soon as it runs Python code."""
+def raise_in_thread(thread: int, interrupt: type[Interrupt]) -> None:
+    """Raise this in another thread as soon as that thread runs Python code."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(interrupt))
 
 
-def _absorb() -> None:
-    """Let an exception that is under way but not delivered land here, so that it does not hit the next job.
+def _absorb_pending_interrupt() -> None:
+    """Let an exception that was requested but not yet raised be raised here, so that it does not hit the next job.
 
-    Taking it back would leave the interpreter's signal set: every loop a tenth slower, and endless under a tracer.
+    Withdrawing the request would leave a flag set in the interpreter: every loop would run a tenth slower, and
+    would never end under a tracer.
     """
     try:
-        for _ in range(100):  # it is looked for whenever a loop begins again
+        for _ in range(100):  # the interpreter checks for the exception whenever a loop starts again
             pass
     except Interrupt:
         return

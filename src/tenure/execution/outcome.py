@@ -1,14 +1,38 @@
-"""Outcome: how one attempt went, as a value; the worker decides what follows from it."""
+"""What one attempt leaves behind: how it ended, what the handler returned and printed, what CPU and memory it used.
 
-from typing import Any, Literal
+`Outcome` is a value. The worker decides what follows from it.
+"""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Literal, TextIO, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from tenure.definition.failure import Failure, carriable
+from tenure.definition.failure import Failure, storable
 from tenure.guards.guard import Refusal
 
-Kind = Literal[
+try:
+    from resource import RUSAGE_SELF, getrusage
+except ImportError:  # Windows has no such module
+
+    def peak_memory() -> int | None:
+        """The most memory that this process has held so far, in bytes; None where the system does not report it."""
+        return None
+
+else:
+    _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
+
+    def peak_memory() -> int | None:
+        """The most memory that this process has held so far, in bytes; None where the system does not report it."""
+        return getrusage(RUSAGE_SELF).ru_maxrss * _MAXRSS_UNIT
+
+
+OutcomeKind = Literal[
     "succeeded",
     "failed",
     "timed_out",
@@ -23,19 +47,24 @@ Kind = Literal[
     "lost",
 ]
 MAX_OUTPUT = 64 * 1024
+_SHORT_ATTEMPT_SECONDS = 0.001  # a system call takes microseconds, which is much compared with a shorter attempt
+_SHORT_ATTEMPTS_PER_SAMPLE = 32
 
 
 class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`unfit`: the payload did not fit the handler, which was not called; with a `reason`, the handler refused it.
-    `interrupted`: the worker stopped it; `neighbour`: another job of its process had to be killed.
-    `crashed`: its process died while it ran alone; `suspect`: while several ran; `lost`: its lease had passed on.
+    """How one attempt ended.
 
-    `delay` is what the handler asked for, if it did; `started` is UTC microseconds.
-    `refusal` is by the guard that it met while it ran, and waits for.
-    `cpu` is in seconds, `memory` the peak of the process in bytes; `is_json` says that `output` is the result as JSON.
+    `unfit`: the payload did not fit the handler, which was not called; with a `reason`, the handler refused the job.
+    `interrupted`: the worker stopped it. `neighbour`: its process was killed because of another job in it.
+    `crashed`: its process died while it ran alone. `suspect`: its process died while several jobs ran.
+    `lost`: another worker has its lease.
+
+    `delay` is the wait that the handler asked for, if it did. `started` is UTC microseconds.
+    `refusal` comes from the guard that the handler met while it ran; the job waits for that guard.
+    `cpu` is in seconds. `memory` is the peak of the process in bytes. With `is_json`, `output` is the result as JSON.
     """
 
-    kind: Kind
+    kind: OutcomeKind
     started: int
     seconds: float
     output: str | None = None
@@ -52,33 +81,139 @@ class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.kind == "succeeded"
 
 
+def outcome_now(kind: OutcomeKind, started: int, begun: float, **facts: Any) -> Outcome:
+    """The outcome of an attempt that ends now; `begun` is its start by `time.perf_counter`."""
+    return Outcome(kind=kind, started=started, seconds=time.perf_counter() - begun, **facts)
+
+
 def is_json(value: Any) -> bool:
     """Whether `normalise` writes this result as JSON."""
     return value is not None and not isinstance(value, str)
 
 
 def normalise(value: Any, printed: str) -> str | None:
-    """What a handler returned and printed, as one text: JSON for everything but text, print-outs after text."""
+    """One text for what a handler returned and printed.
+
+    A result that is text is kept as text, and the printed text follows it. Any other result becomes JSON.
+    """
     if value is None:
-        return cut(printed) if printed else None
+        return truncate(printed) if printed else None
     if not isinstance(value, str):
-        return cut(_json(value))
+        return truncate(_to_json(value))
     if printed:
         value = f"{value}{printed}" if printed.startswith("\n") else f"{value}\n{printed}"
-    return cut(value)
+    return truncate(value)
 
 
-def _json(value: Any) -> str:
+def _to_json(value: Any) -> str:
     try:
-        return msgspec.json.encode(value, enc_hook=_plain).decode()
+        return msgspec.json.encode(value, enc_hook=_to_json_type).decode()
     except (TypeError, ValueError, RecursionError, OverflowError):
-        return repr(value)  # a result that JSON cannot carry is still worth reading
+        return repr(value)  # JSON cannot hold this result, but its text is still worth reading
 
 
-def _plain(value: Any) -> Any:
+def _to_json_type(value: Any) -> Any:
     return value.model_dump(mode="json") if hasattr(value, "model_dump") else repr(value)
 
 
-def cut(text: str, longest: int = MAX_OUTPUT) -> str:
-    """The text, or its beginning and how long it was."""
-    return carriable(text if len(text) <= longest else f"{text[:longest]}… ({len(text)} characters in all)")
+def truncate(text: str, longest: int = MAX_OUTPUT) -> str:
+    """The text; of a longer one its beginning and its full length."""
+    return storable(text if len(text) <= longest else f"{text[:longest]}… ({len(text)} characters in all)")
+
+
+class Capture:
+    """Replaces `sys.stdout` and collects what a running handler prints.
+
+    Text that is printed outside a job, or by a thread that a job started, goes to the real stream.
+    """
+
+    def __init__(self) -> None:
+        self._stream: TextIO = sys.stdout
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        self._stream = before = sys.stdout
+        sys.stdout = replacement = cast("TextIO", self)
+        try:
+            yield
+        finally:
+            if sys.stdout is replacement:  # other code may have set another stream since
+                sys.stdout = before
+
+    def begin(self) -> None:
+        """Collect what this thread or task prints, until `take`."""
+        printed = _printed.get()
+        if printed is None:
+            printed = _PrintedText()
+            _printed.set(printed)
+        printed.is_open = True
+
+    def take(self) -> str:
+        """Everything that was printed since `begin`."""
+        printed = _printed.get()
+        if printed is None:
+            return ""
+        printed.is_open = False
+        if not printed.parts:
+            return ""
+        text = "".join(printed.parts)
+        printed.parts, printed.size = [], 0
+        return text
+
+    def write(self, text: str) -> int:
+        printed = _printed.get()
+        if printed is None or not printed.is_open:
+            return self._stream.write(text)
+        if not isinstance(text, str):  # click writes bytes to find out whether a stream takes text: refuse them
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if printed.size <= MAX_OUTPUT:
+            printed.parts.append(text)
+            printed.size += len(text)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        """All other attributes (encoding, isatty, flush, …) are those of the real stream."""
+        return getattr(self._stream, name)
+
+
+class _PrintedText:
+    """What one thread or task has printed; reused from job to job, because most jobs print nothing."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.size = 0
+        self.is_open = False
+
+
+_printed: ContextVar[_PrintedText | None] = ContextVar("tenure.printed", default=None)
+
+
+class UsageMeter:
+    """Measures CPU and memory of the attempts of one thread.
+
+    It measures every attempt of 1 ms or more, and one in 32 when short attempts follow each other.
+    """
+
+    def __init__(self) -> None:
+        self._unmeasured = _SHORT_ATTEMPTS_PER_SAMPLE
+        self._cpu: float | None = None
+
+    def start(self) -> None:
+        self._cpu = time.thread_time() if self._unmeasured >= _SHORT_ATTEMPTS_PER_SAMPLE else None
+
+    def stop(self, outcome: Outcome) -> None:
+        """Write what the attempt used into its outcome."""
+        self._unmeasured += 1
+        if outcome.seconds >= _SHORT_ATTEMPT_SECONDS:
+            self._unmeasured = _SHORT_ATTEMPTS_PER_SAMPLE
+        elif self._cpu is None:
+            return
+        else:
+            self._unmeasured = 0
+        if self._cpu is not None:
+            structs.force_setattr(outcome, "cpu", time.thread_time() - self._cpu)
+        structs.force_setattr(outcome, "memory", peak_memory())

@@ -1,1 +1,1 @@
-"""Guards: decisions about shared keys, as pure functions over frozen states that a store applies in one step."""
+"""Guards: idempotency, concurrency limits, rate limits and breakers; pure functions that a store applies atomically."""

@@ -1,43 +1,43 @@
-"""Once: an idempotency key, claimed while its job is under way and done only when it has succeeded."""
+"""Idempotency: a key that a job claims while it is under way; it is done only after the job has succeeded."""
 
 from msgspec import Struct
 
 from tenure.guards.guard import Ending, Refusal
-from tenure.guards.states import Claimed, Done, Hold, Holder, State, pack
-from tenure.guards.store import ALL, Step
+from tenure.guards.states import WAKE_ALL, Claimed, Done, Hold, Holder, State, pack
+from tenure.guards.store import KeyUpdate
 
-DAY = 86_400.0
-_LEASES = 2  # a claim outlives the next retry by so many
+DAY = 86_400.0  # seconds
+_CLAIM_LEASES = 2  # a claim ends two leases after the next retry is due
 
 
-class Once(Struct, frozen=True, gc=False):
-    """One success within `ttl` seconds; a failure or a crash never passes for one."""
+class Idempotency(Struct, frozen=True, gc=False):
+    """One success within `ttl` seconds; a failure or a crash never counts as a success."""
 
     key: str
     ttl: float = DAY
 
-    def take(self, state: State | None, holder: Holder, now: int) -> Step | Refusal | None:
+    def take(self, state: State | None, holder: Holder, now: int) -> KeyUpdate | Refusal | None:
         if isinstance(state, Done):
             return Refusal(self.key, "done", first=state.id)
         if isinstance(state, Claimed) and not state.hold.yields_to(holder, now):
             return Refusal(self.key, "claimed", state.hold.until)
         if isinstance(state, Claimed) and state.hold.is_of(holder):
-            return _claimed(state.hold.renewed(holder, now))
-        return _claimed(Hold(holder.id, holder.fence, holder.until(now), now))
+            return _claim(state.hold.renewed(holder, now))
+        return _claim(Hold(holder.id, holder.fence, holder.until(now), now))
 
-    def renew(self, state: State | None, holder: Holder, now: int) -> Step | Refusal | None:
+    def renew(self, state: State | None, holder: Holder, now: int) -> KeyUpdate | Refusal | None:
         return self.take(state, holder, now)
 
-    def settle(self, state: State | None, holder: Holder, ending: Ending, now: int) -> Step | None:
+    def settle(self, state: State | None, holder: Holder, ending: Ending, now: int) -> KeyUpdate | None:
         if not isinstance(state, Claimed) or not state.hold.is_of(holder):
             return None
         if not ending.over:
-            until = now + round((ending.again + _LEASES * holder.seconds) * 1_000_000)
-            return _claimed(Hold(holder.id, holder.fence, until, state.hold.since))
+            until = now + round((ending.again + _CLAIM_LEASES * holder.seconds) * 1_000_000)
+            return _claim(Hold(holder.id, holder.fence, until, state.hold.since))
         if ending.succeeded:
-            return Step(pack(Done(holder.id)), now + round(self.ttl * 1_000_000), wake=ALL)
-        return Step(None, wake=1)
+            return KeyUpdate(pack(Done(holder.id)), now + round(self.ttl * 1_000_000), wake=WAKE_ALL)
+        return KeyUpdate(None, wake=1)
 
 
-def _claimed(hold: Hold) -> Step:
-    return Step(pack(Claimed(hold)), hold.until, hold.until)
+def _claim(hold: Hold) -> KeyUpdate:
+    return KeyUpdate(pack(Claimed(hold)), hold.until, hold.until)

@@ -1,15 +1,21 @@
-"""States: what a store remembers under a key, as small tagged JSON arrays."""
+"""States: what a store keeps for each guard key, as small tagged JSON arrays, and the names of the keys.
 
+Times are UTC microseconds.
+"""
+
+import hashlib
 from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from tenure.guards.store import ALL, PROMISE
+WAKE_ALL = 1 << 31  # more jobs than can be parked under a key
+WAKE_GRACE_MICROSECONDS = 5_000_000  # the time of a woken job to take the guard; then the next job is woken
+_MAX_KEY = 200  # characters that every store can index
 
 
 class Holder(Struct, frozen=True, gc=False):
-    """Who holds: a job under one lease, for so many seconds unless renewed."""
+    """A job under one lease that takes guards; it holds them for `seconds` unless it renews."""
 
     id: str
     fence: int
@@ -20,7 +26,7 @@ class Holder(Struct, frozen=True, gc=False):
 
 
 class Hold(Struct, frozen=True, array_like=True, gc=False):
-    """A holder in a store, since when it has been one; the same job under a later lease takes its place."""
+    """A holder as the store keeps it, with the time of its start; the same job under a later lease replaces it."""
 
     id: str
     fence: int
@@ -28,51 +34,54 @@ class Hold(Struct, frozen=True, array_like=True, gc=False):
     since: int = 0
 
     def is_of(self, holder: Holder) -> bool:
-        """Whether this very lease holds: a stale one does not, whatever it thinks."""
+        """Whether exactly this lease of the job holds; an earlier lease does not."""
         return self.id == holder.id and self.fence == holder.fence
 
     def renewed(self, holder: Holder, now: int) -> "Hold":
-        """The same hold for another while."""
+        """The same hold with a later end."""
         return Hold(self.id, self.fence, holder.until(now), self.since)
 
     def yields_to(self, holder: Holder, now: int) -> bool:
-        """Whether a holder need not mind: this one is over, or it is the same job, not under a later lease."""
+        """Whether this holder may ignore the hold: it has expired, or it is of the same job and no later lease."""
         return self.until <= now or (self.id == holder.id and self.fence <= holder.fence)
 
 
 class Slots(Struct, frozen=True, array_like=True, tag=1):
-    """Who holds which of so many places."""
+    """The jobs that hold a concurrency limit."""
 
     limit: int
     holds: tuple[Hold, ...]
 
 
 class Claimed(Struct, frozen=True, array_like=True, tag=2):
-    """A key whose job has not succeeded yet."""
+    """An idempotency key whose job has not succeeded yet."""
 
     hold: Hold
 
 
 class Done(Struct, frozen=True, array_like=True, tag=3, gc=False):
-    """A key whose job, the one with this id, has succeeded."""
+    """An idempotency key whose job has succeeded; `id` is that job."""
 
     id: str
 
 
 class Bucket(Struct, frozen=True, array_like=True, tag=4, gc=False):
-    """The theoretical arrival time of GCRA; the bucket is full again when it has passed."""
+    """The theoretical arrival time of the rate limit algorithm GCRA; after that time the bucket is full again."""
 
     interval: int
     burst: int
     arrival: int
 
     def next_at(self) -> int:
-        """When there is a token, past or future."""
+        """When the next token is free, past or future."""
         return self.arrival - (self.burst - 1) * self.interval
 
 
 class Circuit(Struct, frozen=True, array_like=True, tag=5):
-    """Failures in a row while closed (`until` is 0); while open, when a probe may try, and which one does."""
+    """A circuit breaker: closed while `until` is 0, then `failures` counts failures in a row.
+
+    While it is open, `until` is when a probe may try, and `probe` is the job that tries.
+    """
 
     failures: int
     until: int
@@ -80,7 +89,7 @@ class Circuit(Struct, frozen=True, array_like=True, tag=5):
 
 
 class Paused(Struct, frozen=True, array_like=True, tag=6, gc=False):
-    """A queue that nobody leases from; `since` is UTC microseconds, `reason` what whoever paused it said."""
+    """A queue from which no worker leases; `reason` is the text of the user who paused it."""
 
     since: int
     reason: str | None = None
@@ -95,22 +104,66 @@ def unpack(state: bytes | None) -> State | None:
     return None if state is None else _unpack(state)
 
 
-class Knock(NamedTuple):
-    """How many waiters to wake now, and when to ask again; UTC microseconds."""
+class WakePlan(NamedTuple):
+    """How many parked jobs to wake now, and when to check the key again."""
 
     wake: int
-    again: int
+    next_check: int
 
 
-def knock(state: bytes | None, now: int) -> Knock:
-    """What to do for the jobs parked under a key whose time to try again has come; its state may be expired."""
+def plan_wake(state: bytes | None, now: int) -> WakePlan:
+    """How to wake the jobs that are parked under a key when its `wake_at` has come; the state may have expired."""
     match unpack(state):
         case Slots(limit, holds):
-            return Knock(max(1, limit - sum(hold.until > now for hold in holds)), now + PROMISE)
+            return WakePlan(max(1, limit - sum(hold.until > now for hold in holds)), now + WAKE_GRACE_MICROSECONDS)
         case Bucket(interval, burst) as bucket:
             tokens = min(burst, (now - bucket.next_at()) // interval + 1)
-            return Knock(max(1, tokens), now + max(1, tokens) * interval)
+            return WakePlan(max(1, tokens), now + max(1, tokens) * interval)
         case Done():
-            return Knock(ALL, now + PROMISE)
+            return WakePlan(WAKE_ALL, now + WAKE_GRACE_MICROSECONDS)
         case _:
-            return Knock(1, now + PROMISE)
+            return WakePlan(1, now + WAKE_GRACE_MICROSECONDS)
+
+
+def claim_key(key: str) -> str:
+    """For the claim of an idempotency key; all queues and handlers of the app share it."""
+    return _key("once", key)
+
+
+def lock_key(name: str) -> str:
+    """For a single-instance job: its name, else its handler."""
+    return _key("lock", name)
+
+
+def concurrency_key(handler: str, key: str | None) -> str:
+    """For `at_most`: by the `key` of the job, for all handlers; by handler if the job has no key."""
+    return _key("most:handler", handler) if key is None else _key("most:key", key)
+
+
+def rate_key(handler: str, key: str | None) -> str:
+    """For `rate`: by the `key` of the job, for all handlers; by handler if the job has no key."""
+    return _key("rate:handler", handler) if key is None else _key("rate:key", key)
+
+
+def queue_rate_key(queue: str) -> str:
+    return _key("rate:queue", queue)
+
+
+def pause_key(queue: str) -> str:
+    return _key("pause", queue)
+
+
+def breaker_key(name: str) -> str:
+    return _key("breaker", name)
+
+
+def backend_breaker_key(place: str) -> str:
+    """For the breaker around a backend."""
+    return _key("backend", place)
+
+
+def _key(kind: str, name: str) -> str:
+    whole = f"{kind}:{name}"
+    if len(whole) <= _MAX_KEY:
+        return whole
+    return f"{kind}:{name[:100]}…{hashlib.sha256(name.encode()).hexdigest()}"

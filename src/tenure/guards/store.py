@@ -1,23 +1,24 @@
-"""Store: one verb, `change`, under every guard.
+"""Store: where guards keep their states; every guard uses one verb, `change`.
 
-A change names keys and a pure function of their states; a store applies it in one step, by its own clock.
-No guard reads first and writes later. All state expires, and what is expired is never seen again.
+A change names keys and a pure function of their states. A store applies it atomically, by its own clock, so no guard
+reads first and writes later. Every state expires, and an expired state is never seen again. Times are UTC microseconds.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-ALL = 1 << 31  # every job that is parked
-PROMISE = 5_000_000  # µs that a job which was woken has to take what it waited for, before the next is woken
+from tenure.clock import MICROSECOND, Clock
+from tenure.guards.states import WAKE_ALL, WAKE_GRACE_MICROSECONDS, plan_wake
 
 
-class Step(Struct, frozen=True, gc=False):
-    """What becomes of one key: `state` is None when nothing is left to remember.
+class KeyUpdate(Struct, frozen=True, gc=False):
+    """The new state of one key; a `state` of None deletes it.
 
-    `expires` is when the state is forgotten, `wake_at` when a waiter should try again if nothing changes before
-    (0: at once), `wake` how many parked jobs to wake now. Times are UTC microseconds.
+    `expires` is when the store deletes the state. `wake_at` is when a parked job should try again if nothing changes
+    before (0: at once). `wake` is how many parked jobs to wake now.
     """
 
     state: bytes | None
@@ -27,17 +28,17 @@ class Step(Struct, frozen=True, gc=False):
 
 
 class Decision(NamedTuple):
-    """The answer to whoever asked, and a step for each key, None for one that stays as it is."""
+    """The answer to the caller, and an update for each key; None leaves a key unchanged."""
 
     answer: Any
-    steps: Sequence[Step | None] = ()
+    updates: Sequence[KeyUpdate | None] = ()
 
 
 Decide = Callable[[Sequence[bytes | None], int], Decision]
 
 
 class Change(Struct, frozen=True):
-    """Keys, and what to do with them: `decide` is pure, and may be called again after a conflict."""
+    """Keys and a decision about them; `decide` is pure, and a store may call it again after a conflict."""
 
     keys: tuple[str, ...]
     decide: Decide
@@ -45,64 +46,144 @@ class Change(Struct, frozen=True):
 
 @runtime_checkable
 class Store(Protocol):
-    """Where the states of guards are kept; see the conformance suite for what each verb promises."""
+    """Keeps the states of guards; the conformance suite says what each verb promises."""
 
     def change(self, changes: Sequence[Change]) -> list[Any]:
-        """Apply changes in order, each in one step; returns their answers."""
+        """Apply changes in order, each atomically; returns their answers."""
         ...
 
     def look(self, keys: Sequence[str]) -> tuple[int, dict[str, bytes]]:
-        """The time by the store's clock, and the states that these keys have."""
+        """The time by the store's clock, and the states of these keys; a key without a state is left out."""
         ...
 
     def sweep(self, limit: int) -> int:
-        """Forget up to `limit` expired states that nobody waits for; returns how many."""
+        """Delete up to `limit` expired states for which no job waits; returns how many."""
         ...
 
 
 class Row(Struct, gc=False):
-    """A key as a store keeps it; `waiting` says that jobs may be parked under it."""
+    """A key as a store keeps it; with `waiting`, jobs may be parked under it."""
 
     state: bytes | None = None
     expires: int = 0
     wake_at: int = 0
     waiting: bool = False
 
-    def seen(self, now: int) -> bytes | None:
+    def current(self, now: int) -> bytes | None:
+        """The state, unless it has expired."""
         return self.state if self.expires > now else None
 
 
 class Effects(NamedTuple):
-    """What a batch of changes comes to: the answers, the rows to write, and how many to wake under which keys."""
+    """The effects of a batch of changes: the answers, the rows to write, and how many jobs to wake by key."""
 
     answers: list[Any]
     rows: dict[str, Row]
     wakes: dict[str, int]
 
 
-def effects(changes: Iterable[Change], rows: Mapping[str, Row], now: int) -> Effects:
-    """Decide a batch on rows that were read; a later change sees what an earlier one did."""
+def apply_changes(changes: Iterable[Change], rows: Mapping[str, Row], now: int) -> Effects:
+    """Decide a batch on rows that the store has read; a later change sees what an earlier one did."""
     answers: list[Any] = []
     written: dict[str, Row] = {}
     wakes: dict[str, int] = {}
     for change in changes:
-        current = [written.get(key) or rows.get(key) or _NOTHING for key in change.keys]
-        answer, steps = change.decide([row.seen(now) for row in current], now)
+        current = [written.get(key) or rows.get(key) or _EMPTY for key in change.keys]
+        answer, updates = change.decide([row.current(now) for row in current], now)
         answers.append(answer)
-        for key, row, step in zip(change.keys, current, steps, strict=False):
-            if step is not None:
-                written[key] = Row(step.state, step.expires, step.wake_at, row.waiting)
-                if step.wake and row.waiting:
-                    wakes[key] = min(ALL, wakes.get(key, 0) + step.wake)
+        for key, row, update in zip(change.keys, current, updates, strict=False):
+            if update is not None:
+                written[key] = Row(update.state, update.expires, update.wake_at, row.waiting)
+                if update.wake and row.waiting:
+                    wakes[key] = min(WAKE_ALL, wakes.get(key, 0) + update.wake)
     return Effects(answers, written, wakes)
 
 
-def woken(row: Row, count: int, now: int) -> None:
-    """Note in a row that so many of its waiters were woken: the next is woken when they had their chance."""
+def record_wake(row: Row, count: int, now: int) -> None:
+    """Record in a row that `count` parked jobs were woken; the next is woken after they had time to take the guard."""
     if count:
-        row.wake_at = max(row.wake_at, now + PROMISE)
+        row.wake_at = max(row.wake_at, now + WAKE_GRACE_MICROSECONDS)
     else:
         row.waiting = False
 
 
-_NOTHING = Row()
+_EMPTY = Row()
+
+Wake = Callable[[str, int], int]
+
+
+def wake_none(key: str, count: int) -> int:  # noqa: ARG001 - the signature of Wake
+    """For a store without parked jobs."""
+    return 0
+
+
+class MemoryStore:
+    """A store for one process: a dictionary under a lock.
+
+    A backend may pass its own lock, and a function that wakes jobs parked under a key and returns how many it woke.
+    """
+
+    def __init__(self, clock: Clock, lock: "threading.Condition | None" = None, wake: Wake = wake_none) -> None:
+        self._clock = clock
+        self._lock = lock or threading.Condition()
+        self._wake = wake
+        self._rows: dict[str, Row] = {}
+
+    def change(self, changes: Sequence[Change]) -> list[Any]:
+        with self._lock:
+            now = self._clock.now()
+            answers, rows, wakes = apply_changes(changes, self._rows, now)
+            for key, row in rows.items():
+                if key in wakes:
+                    record_wake(row, self._wake(key, wakes[key]), now)
+                self._write(key, row)
+            return answers
+
+    def look(self, keys: Sequence[str]) -> tuple[int, dict[str, bytes]]:
+        with self._lock:
+            now = self._clock.now()
+            states = {key: self._rows[key].current(now) for key in keys if key in self._rows}
+            return now, {key: state for key, state in states.items() if state is not None}
+
+    def sweep(self, limit: int) -> int:
+        with self._lock:
+            now = self._clock.now()
+            old = [key for key, row in self._rows.items() if row.expires <= now and not row.waiting][:limit]
+            for key in old:
+                del self._rows[key]
+            return len(old)
+
+    def wait_for(self, key: str) -> bool:
+        """Whether a job must wait for this key; if so, the row records that jobs are parked."""
+        row = self._rows.get(key)
+        if row is None or row.wake_at <= self._clock.now():
+            return False
+        row.waiting = True
+        return True
+
+    def rouse(self, keys: Iterable[str] | None, limit: int) -> dict[str, float]:
+        """Wake parked jobs of up to `limit` keys that are due, among these keys or all.
+
+        Returns the seconds until each key with parked jobs is due.
+        """
+        with self._lock:
+            now = self._clock.now()
+            known = self._rows if keys is None else [key for key in keys if key in self._rows]
+            waiting = [key for key in known if self._rows[key].waiting]
+            for key in [key for key in waiting if self._rows[key].wake_at <= now][:limit]:
+                self._wake_due(key, self._rows[key], now)
+            rows = [(key, self._rows[key]) for key in waiting if key in self._rows]
+            return {key: max(0, row.wake_at - now) / MICROSECOND for key, row in rows if row.waiting}
+
+    def _wake_due(self, key: str, row: Row, now: int) -> None:
+        count, next_check = plan_wake(row.state, now)
+        record_wake(row, self._wake(key, count), now)
+        if row.waiting:
+            row.wake_at = next_check
+        self._write(key, row)
+
+    def _write(self, key: str, row: Row) -> None:
+        if row.state is None and not row.waiting:
+            self._rows.pop(key, None)
+        else:
+            self._rows[key] = row

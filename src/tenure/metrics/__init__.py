@@ -1,1 +1,1 @@
-"""Counting: listeners that turn events into numbers; nothing else in Tenure counts."""
+"""Metrics: counters and histograms of this process, statistics of all workers, and the Prometheus page; no I/O."""

@@ -1,12 +1,12 @@
-"""The listener that tells a collector what workers do."""
+"""WorkerCounters: the listener that counts what workers do, in a collector."""
 
 from collections import Counter
 from collections.abc import Iterable
 
 from tenure.events import Event, Leased, LeaseLost, NotBuried, Notified, Reaped, Settled, Settlement, Status
-from tenure.metrics.collector import Collector, batches
+from tenure.metrics.collector import Collector, batch_observer
 
-_LATE = ("timed_out", "timeout")  # an attempt that will be retried, and the last one
+_TIMEOUT_REASONS = ("timed_out", "timeout")  # of an attempt that will be retried, and of the last attempt
 _COUNTERS = {
     Status.ACKED: "jobs_succeeded",
     Status.REQUEUED: "jobs_requeued",
@@ -16,29 +16,27 @@ _COUNTERS = {
     Status.CANCELLED: "jobs_cancelled",
     Status.EXPIRED: "jobs_expired",
 }
-_NOT_BURIED = "jobs_dlq_failed"
-
-
+_DEAD_LETTER_FAILED = "jobs_dlq_failed"
 BY_QUEUE = (
-    *("jobs_fetched", "jobs_failed", "jobs_rejected_signature", "jobs_timed_out", _NOT_BURIED),
+    *("jobs_fetched", "jobs_failed", "jobs_rejected_signature", "jobs_timed_out", _DEAD_LETTER_FAILED),
     *_COUNTERS.values(),
 )
 
 
 class WorkerCounters:
-    """Counts a batch at a time, labelled by queue."""
+    """Counts once per batch, labelled by queue."""
 
     def __init__(self, collector: Collector) -> None:
         self._collector = collector
-        self._observe_all = batches(collector)
+        self._observe_all = batch_observer(collector)
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Leased):
             self._collector.increment("jobs_fetched", len(event.ids), queue=event.queue)
         elif isinstance(event, Settled):
-            self._settled(event.settlements)
+            self._count_settled(event.settlements)
         elif isinstance(event, NotBuried):
-            self._collector.increment(_NOT_BURIED, len(event.ids), queue=event.queue)
+            self._collector.increment(_DEAD_LETTER_FAILED, len(event.ids), queue=event.queue)
         elif isinstance(event, LeaseLost):
             self._collector.increment("leases_lost", len(event.ids), verb=event.verb)
         elif isinstance(event, Reaped):
@@ -48,7 +46,7 @@ class WorkerCounters:
             labels = {"notification": event.notification, "outcome": event.outcome}
             self._collector.increment("notifications", event.count, **labels)
 
-    def _settled(self, settlements: tuple[Settlement, ...]) -> None:
+    def _count_settled(self, settlements: tuple[Settlement, ...]) -> None:
         self._collector.observe("settle_batch", len(settlements))
         kinds = Counter([(each.queue, each.status, each.failed, each.reason) for each in settlements])
         for (queue, status, failed, reason), count in kinds.items():
@@ -58,21 +56,21 @@ class WorkerCounters:
                 self._collector.increment("jobs_failed", count, queue=queue)
             if reason == "bad_signature":
                 self._collector.increment("jobs_rejected_signature", count, queue=queue)
-            if failed and reason in _LATE:
+            if failed and reason in _TIMEOUT_REASONS:
                 self._collector.increment("jobs_timed_out", count, queue=queue)
-        self._ran(settlements)
+        self._observe_runs(settlements)
 
-    def _ran(self, settlements: tuple[Settlement, ...]) -> None:
-        """How old jobs were when they first started, and how long attempts took."""
+    def _observe_runs(self, settlements: tuple[Settlement, ...]) -> None:
+        """Record how long jobs waited for their first attempt, and how long attempts took."""
         for queue in {each.queue for each in settlements}:
-            some = [each.run for each in settlements if each.run is not None and each.queue == queue]
-            self._observe_all("jobs_exec_seconds", [run.seconds for run in some], queue=queue)
-            ages = [run.wait for run in some if run.wait is not None]
+            runs = [each.run for each in settlements if each.run is not None and each.queue == queue]
+            self._observe_all("jobs_exec_seconds", [run.seconds for run in runs], queue=queue)
+            ages = [run.wait for run in runs if run.wait is not None]
             self._observe_all("jobs_age_seconds", ages, queue=queue)
 
 
-def begin(collector: Collector, queues: Iterable[str]) -> None:
-    """Have the counters of these queues begin at 0: who measures growth sees none in a series that begins at 1."""
+def start_at_zero(collector: Collector, queues: Iterable[str]) -> None:
+    """Create the counters of these queues with 0: Prometheus sees no growth in a series that begins at 1."""
     for queue in queues:
         for name in BY_QUEUE:
             collector.increment(name, 0, queue=queue)

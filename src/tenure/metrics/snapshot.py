@@ -1,18 +1,18 @@
-"""Snapshot: what was collected up to a moment, as a value that processes can send each other and add up."""
+"""Snapshot: the metrics of a process at one moment, as a value that processes send to each other and add up."""
 
 from collections.abc import Iterable
 from typing import TypeVar
 
 from msgspec import Struct
 
-from tenure.metrics.memory import MemoryCollector, Series
+from tenure.metrics.collector import MemoryCollector, Series
 
 Labels = tuple[tuple[str, str], ...]
 T = TypeVar("T")
 
 
 class Buckets(Struct, array_like=True, frozen=True):
-    """A histogram: the bounds of its buckets, what fell into each and beyond the last, and the sum of all."""
+    """A histogram: the bounds of its buckets, the count in each and above the last bound, and the sum of all values."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
@@ -24,24 +24,22 @@ class Buckets(Struct, array_like=True, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """Counters and histograms grow until their process ends; gauges are how it is now."""
+    """Counters and histograms grow until their process ends; gauges are present values."""
 
     counters: tuple[tuple[str, Labels, float], ...] = ()
     histograms: tuple[tuple[str, Labels, Buckets], ...] = ()
     gauges: tuple[tuple[str, Labels, float], ...] = ()
 
 
-def taken(collector: MemoryCollector) -> Snapshot:
+def take_snapshot(collector: MemoryCollector) -> Snapshot:
     """What a collector holds now."""
     counters, histograms = collector.series()
-    return Snapshot(
-        tuple((*series, value) for series, value in counters.items()),
-        tuple((*series, Buckets(each.bounds, tuple(each.buckets), each.total)) for series, each in histograms.items()),
-    )
+    buckets = {series: Buckets(each.bounds, tuple(each.buckets), each.total) for series, each in histograms.items()}
+    return Snapshot(_rows(counters), _rows(buckets))
 
 
-def added(snapshots: Iterable[Snapshot]) -> Snapshot:
-    """Counters and histograms summed up; of gauges, which tell of the same things, the last known."""
+def merge_snapshots(snapshots: Iterable[Snapshot]) -> Snapshot:
+    """The sums of counters and histograms; of each gauge the last value, because all processes report the same one."""
     counters: dict[Series, float] = {}
     histograms: dict[Series, Buckets] = {}
     gauges: dict[Series, float] = {}
@@ -57,4 +55,4 @@ def added(snapshots: Iterable[Snapshot]) -> Snapshot:
 
 
 def _rows(values: dict[Series, T]) -> tuple[tuple[str, Labels, T], ...]:
-    return tuple((*series, value) for series, value in values.items())
+    return tuple((series.name, series.labels, value) for series, value in values.items())

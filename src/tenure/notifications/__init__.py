@@ -1,1 +1,1 @@
-"""Notifications: people and programs are told how jobs ended, beside the work and never in its way."""
+"""Notifications: report to people and programs how jobs ended, without slowing the worker down."""

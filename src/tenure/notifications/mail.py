@@ -1,4 +1,4 @@
-"""Mail: a letter handed to a mail server within one deadline."""
+"""Mailer: sends a rendered notice by e-mail, within one deadline."""
 
 import socket
 import threading
@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tenure.errors import NotDelivered, SettingsError
-from tenure.notifications.notice import Letter
+from tenure.notifications.notice import RenderedNotice
 from tenure.recipients import Mail
 
 if TYPE_CHECKING:
@@ -17,37 +17,39 @@ if TYPE_CHECKING:
     from email.message import EmailMessage
 
 
-class Postman:
-    """A connection of its own for each letter: they are few."""
+class Mailer:
+    """Opens one connection for each mail: mails are few."""
 
     def __init__(self, mail: Mail) -> None:
         self._mail = mail
 
     def check(self) -> None:
         if not self._mail.host or self._mail.sender is None:
-            raise SettingsError("mail can be sent only with mail.host and mail.sender: set both")
+            raise SettingsError("to send mail, set both mail.host and mail.sender")
 
-    def deliver(self, addresses: Sequence[str], letter: Letter) -> None:
-        import smtplib  # with email and ssl, 20 ms that only those wait for who send mail
+    def deliver(self, addresses: Sequence[str], notice: RenderedNotice) -> None:
+        import smtplib  # imported on use: with email and ssl it takes 20 ms
 
-        composed = _composed(letter, self._mail.sender or "", addresses)
+        composed = _compose(notice, self._mail.sender or "", addresses)
         try:
-            with self._connected() as connection:
+            with self._connect() as connection:
                 connection.send_message(composed, self._mail.sender, list(addresses))
-        except (OSError, smtplib.SMTPException) as error:  # an smtplib.SMTPException is one of both in some releases
+        except (OSError, smtplib.SMTPException) as error:  # in some releases SMTPException is an OSError
             where = f"{self._mail.host}:{self._mail.port}"
-            raise NotDelivered(f"the mail server {where} did not take the mail: {_story(error)}") from error
+            raise NotDelivered(
+                f"the mail server {where} did not accept the mail: {type(error).__name__}: {error}"
+            ) from error
 
     @contextmanager
-    def _connected(self) -> "Iterator[smtplib.SMTP]":
-        """Ready to send; when the time is over the connection is cut, whatever it is at."""
+    def _connect(self) -> "Iterator[smtplib.SMTP]":
+        """A connection that is ready to send; a timer closes it when the time is up."""
         import smtplib
 
-        over = threading.Event()
-        connection: smtplib.SMTP = _made(self._mail, self._tls if self._mail.security == "tls" else None)
+        time_up = threading.Event()
+        connection: smtplib.SMTP = _create(self._mail, self._tls if self._mail.security == "tls" else None)
 
         def cut() -> None:
-            over.set()
+            time_up.set()
             if connection.sock is not None:
                 with suppress(OSError):
                     connection.sock.shutdown(socket.SHUT_RDWR)
@@ -57,19 +59,19 @@ class Postman:
         timer.start()
         try:
             connection.connect(self._mail.host, self._mail.port)
-            self._greet(connection)
+            self._log_in(connection)
             yield connection
-            with suppress(OSError, smtplib.SMTPException):  # it has taken the mail, and may say good-bye as it likes
+            with suppress(OSError, smtplib.SMTPException):  # the server has accepted the mail already
                 connection.quit()
         except (OSError, smtplib.SMTPException) as error:
-            if over.is_set():
+            if time_up.is_set():
                 raise TimeoutError(f"it took longer than {self._mail.timeout:g} s") from error
             raise
         finally:
             timer.cancel()
             connection.close()
 
-    def _greet(self, connection: "smtplib.SMTP") -> None:
+    def _log_in(self, connection: "smtplib.SMTP") -> None:
         if self._mail.security == "starttls":
             connection.starttls(context=self._tls)
         if self._mail.user is not None:
@@ -85,34 +87,30 @@ class Postman:
         return context
 
 
-def _made(mail: Mail, tls: "ssl.SSLContext | None") -> "smtplib.SMTP":
-    """Not connected yet: once it is there, it can be cut."""
+def _create(mail: Mail, tls: "ssl.SSLContext | None") -> "smtplib.SMTP":
+    """Not connected yet, so that the timer can close it while it connects."""
     import smtplib
 
-    ours = socket.gethostname()  # rather than what smtplib would ask a resolver for, without a deadline
-    name = ours if "." in ours else "[127.0.0.1]"
+    host = socket.gethostname()  # smtplib would ask a resolver, without a deadline
+    name = host if "." in host else "[127.0.0.1]"
     if tls is None:
         connection = smtplib.SMTP(local_hostname=name, timeout=mail.timeout)
     else:
         connection = smtplib.SMTP_SSL(local_hostname=name, timeout=mail.timeout, context=tls)
-    connection._host = mail.host  # type: ignore[attr-defined]  # TLS checks it, and only its constructor sets it
+    connection._host = mail.host  # type: ignore[attr-defined]  # TLS needs it, and only the constructor sets it
     return connection
 
 
-def _composed(letter: Letter, sender: str, addresses: Sequence[str]) -> "EmailMessage":
+def _compose(notice: RenderedNotice, sender: str, addresses: Sequence[str]) -> "EmailMessage":
     from email.message import EmailMessage
     from email.utils import formatdate, make_msgid
 
     message = EmailMessage()
     message["From"] = sender
     message["To"] = ", ".join(addresses)
-    message["Subject"] = letter.subject
+    message["Subject"] = notice.subject
     message["Date"] = formatdate()
     message["Message-ID"] = make_msgid(domain=sender.rpartition("@")[2])
-    message["Auto-Submitted"] = "auto-generated"  # so that nobody's absence is told to a machine
-    message.set_content(letter.text)
+    message["Auto-Submitted"] = "auto-generated"  # so that mail servers send no out-of-office replies
+    message.set_content(notice.text)
     return message
-
-
-def _story(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

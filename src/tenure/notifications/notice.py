@@ -1,4 +1,4 @@
-"""Notices: what of an event is worth telling, and in which words; pure functions."""
+"""Notices: which events a notification reports, and the text of a notice; pure functions."""
 
 from collections.abc import Iterator, Sequence
 from string import Template
@@ -6,15 +6,15 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from tenure.backends.asking import JobRecord
+from tenure.backends.records import JobRecord
 from tenure.clock import to_datetime
 from tenure.events import Event, Settled, Settlement, Status, TickFailed, TickSkipped
-from tenure.recipients import FACTS, Happening, Notification
+from tenure.recipients import TEMPLATE_FIELDS, Notification, Trigger
 from tenure.redaction import Redactor, one_line, printable
 
-_LONGEST = 2000
-_MEANT = ("paused", "all schedules are paused", "disabled", "only in ")  # ticks that somebody left out on purpose
-_SUBJECTS: dict[Happening, str] = {
+_MAX_VALUE_LENGTH = 2000
+_INTENDED_SKIPS = ("paused", "all schedules are paused", "disabled", "only in ")  # beginnings of reasons
+_SUBJECTS: dict[Trigger, str] = {
     "success": "$handler succeeded on $queue",
     "failure": "$handler failed on $queue, attempt $attempt",
     "dead": "$handler is dead on $queue: $reason",
@@ -24,9 +24,9 @@ _SUBJECTS: dict[Happening, str] = {
 
 
 class Notice(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing to tell; what is not known is left out. `at` and `tick` are ISO times."""
+    """One thing to report; unknown fields are left out. `at` and `tick` are ISO times."""
 
-    event: Happening
+    event: Trigger
     id: str | None = None
     queue: str | None = None
     handler: str | None = None
@@ -43,38 +43,38 @@ class Notice(Struct, frozen=True, kw_only=True, omit_defaults=True):
     left_out: int = 0
 
     def facts(self) -> dict[str, Any]:
-        """What is known, without what has nothing to say."""
-        return {name: value for name in FACTS if (value := getattr(self, name)) not in (None, 0)}
+        """The fields that have a value."""
+        return {name: value for name in TEMPLATE_FIELDS if (value := getattr(self, name)) not in (None, 0)}
 
 
-class Letter(Struct, frozen=True):
-    """A notice in words."""
+class RenderedNotice(Struct, frozen=True):
+    """A notice with its subject and text."""
 
     notice: Notice
     subject: str
     text: str
 
     def members(self) -> dict[str, Any]:
-        """As JSON tells it: the facts, and the words."""
+        """The members of its JSON object: the fields of the notice, subject and text."""
         return {**self.notice.facts(), "subject": self.subject, "text": self.text}
 
 
 def notices_of(event: Event, notification: Notification, own: Sequence[str], now: int) -> Iterator[Notice]:
-    """What this notification tells of an event; jobs of the handlers `own` are told of by nobody."""
+    """The notices of an event for this notification; jobs of the handlers `own` are never reported."""
     at = _moment(now)
     if isinstance(event, Settled):
         for settlement in event.settlements:
-            if (happened := _happened(settlement, notification)) and not _is_left_out(settlement, notification, own):
-                yield _of_job(settlement, happened, at)
+            if (kind := _kind_of(settlement, notification)) and not _is_filtered_out(settlement, notification, own):
+                yield _of_job(settlement, kind, at)
     elif isinstance(event, TickSkipped):
-        if "missed" in notification.on and not (event.why or "").startswith(_MEANT):
+        if "missed" in notification.on and not (event.why or "").startswith(_INTENDED_SKIPS):
             yield _of_tick("missed", event, at)
     elif isinstance(event, TickFailed) and "tick_failed" in notification.on:
         yield structs.replace(_of_tick("tick_failed", event, at), id=event.id)
 
 
-def _happened(settlement: Settlement, notification: Notification) -> Happening | None:
-    """The gravest of what happened that is to be told."""
+def _kind_of(settlement: Settlement, notification: Notification) -> Trigger | None:
+    """The most serious kind of event that this settlement is and the notification reports."""
     if settlement.status in (Status.DEAD_LETTERED, Status.REJECTED) and "dead" in notification.on:
         return "dead"
     if settlement.failed and "failure" in notification.on:
@@ -82,21 +82,21 @@ def _happened(settlement: Settlement, notification: Notification) -> Happening |
     return "success" if settlement.status is Status.ACKED and "success" in notification.on else None
 
 
-def _is_left_out(settlement: Settlement, notification: Notification, own: Sequence[str]) -> bool:
+def _is_filtered_out(settlement: Settlement, notification: Notification, own: Sequence[str]) -> bool:
     if notification.queues and settlement.queue not in notification.queues:
         return True
     handler = settlement.run.handler if settlement.run else None
-    return handler is not None and is_other(handler, notification, own)
+    return handler is not None and is_other_handler(handler, notification, own)
 
 
-def is_other(handler: str, notification: Notification, own: Sequence[str]) -> bool:
-    """Whether a notification does not tell of jobs of this handler."""
+def is_other_handler(handler: str, notification: Notification, own: Sequence[str]) -> bool:
+    """Whether a notification does not report jobs of this handler."""
     return handler in own or (bool(notification.handlers) and handler not in notification.handlers)
 
 
-def _of_job(settlement: Settlement, happened: Happening, at: str) -> Notice:
+def _of_job(settlement: Settlement, kind: Trigger, at: str) -> Notice:
     notice = Notice(
-        event=happened,
+        event=kind,
         id=settlement.id,
         queue=settlement.queue,
         reason=settlement.reason,
@@ -109,8 +109,8 @@ def _of_job(settlement: Settlement, happened: Happening, at: str) -> Notice:
     return structs.replace(notice, handler=run.handler, seconds=round(run.seconds, 3), worker=run.worker)
 
 
-def _of_tick(happened: Happening, event: TickSkipped | TickFailed, at: str) -> Notice:
-    return Notice(event=happened, schedule=event.schedule, tick=_moment(event.tick), reason=event.why, at=at)
+def _of_tick(kind: Trigger, event: TickSkipped | TickFailed, at: str) -> Notice:
+    return Notice(event=kind, schedule=event.schedule, tick=_moment(event.tick), reason=event.why, at=at)
 
 
 def _moment(microseconds: int) -> str:
@@ -118,7 +118,7 @@ def _moment(microseconds: int) -> str:
 
 
 def with_record(notice: Notice, record: JobRecord) -> Notice:
-    """The notice with what the backend keeps of the job."""
+    """The notice with what the backend knows about the job."""
     failed = notice.event in ("failure", "dead") and record.failures
     return structs.replace(
         notice,
@@ -129,19 +129,19 @@ def with_record(notice: Notice, record: JobRecord) -> Notice:
     )
 
 
-def letter_of(notice: Notice, notification: Notification, redactor: Redactor) -> Letter:
-    """The notice in the words of its templates, without secrets, and with nothing that steers a terminal or a mail."""
+def render(notice: Notice, notification: Notification, redactor: Redactor) -> RenderedNotice:
+    """Fill the templates; secrets are masked, and control characters for terminals and mails removed."""
     masked = structs.replace(
         notice,
         **{
-            name: printable(redactor.text(value))[:_LONGEST]
+            name: printable(redactor.text(value))[:_MAX_VALUE_LENGTH]
             for name, value in notice.facts().items()
             if isinstance(value, str)
         },
     )
     facts = masked.facts()
-    told = {name: facts.get(name, "") for name in FACTS}
-    subject = Template(notification.subject or f"[tenure] {_SUBJECTS[notice.event]}").substitute(told)
-    usual = "\n".join(f"{name}: {value}" for name, value in facts.items())
-    text = Template(notification.text).substitute(told) if notification.text is not None else usual
-    return Letter(masked, one_line(subject)[:200], text)
+    values = {name: facts.get(name, "") for name in TEMPLATE_FIELDS}
+    subject = Template(notification.subject or f"[tenure] {_SUBJECTS[notice.event]}").substitute(values)
+    default = "\n".join(f"{name}: {value}" for name, value in facts.items())
+    text = Template(notification.text).substitute(values) if notification.text is not None else default
+    return RenderedNotice(masked, one_line(subject)[:200], text)

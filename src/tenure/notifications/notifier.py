@@ -1,6 +1,6 @@
-"""The notifier: a listener that puts what is to be told into a bounded queue, and a thread that delivers it.
+"""Notifier: a listener that puts notices into a bounded queue, and a thread that delivers them.
 
-The worker is never held up: what does not fit into the queue is dropped, and counted. Each notice is tried once.
+It never blocks the worker: notices that do not fit into the queue are dropped and counted. Each notice is tried once.
 """
 
 import logging
@@ -9,40 +9,27 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from queue import Empty, Full, Queue
-from typing import Protocol
 
 from msgspec import Struct, structs
 
 from tenure.clock import Clock
 from tenure.errors import SettingsError, TenureError
 from tenure.events import Event, Notified
-from tenure.notifications.notice import Letter, Notice, is_other, letter_of, notices_of
+from tenure.notifications.notice import Notice, RenderedNotice, is_other_handler, notices_of, render
 from tenure.recipients import Notification
 from tenure.redaction import Redactor, one_line
 
 logger = logging.getLogger(__name__)
 
-MOST = 1000  # notices that wait: of a flood, a rate would let none of the later ones through
-FLUSH = 10.0
+MAX_WAITING_NOTICES = 1000  # in a flood, the rate would stop the later ones anyway
+FLUSH_TIMEOUT = 10.0
 
-Deliver = Callable[[Letter], object]
-Waiting = Queue["tuple[Subscription, Notice] | None"]
-
-
-class Surroundings(Protocol):
-    """What the notifier needs of an app."""
-
-    def completed(self, notice: Notice) -> Notice:
-        """The notice with what the backend knows of its job."""
-        ...
-
-    def may_send(self, name: str, rate: str | int) -> bool:
-        """Whether the rate of a notification, which all workers share, has room for one more."""
-        ...
+Deliver = Callable[[RenderedNotice], object]
+NoticeQueue = Queue["tuple[Subscription, Notice] | None"]
 
 
 class Subscription(Struct, frozen=True):
-    """A notification, and the ways in which it is delivered, by name."""
+    """A notification, and how it is delivered: `job`, `webhook` or `mail` with its function."""
 
     name: str
     notification: Notification
@@ -50,25 +37,35 @@ class Subscription(Struct, frozen=True):
 
 
 class Notifier:
-    """What `app.notifications` is; its thread begins with the first notice."""
+    """`app.notifications`; the first notice starts its thread."""
 
     def __init__(
-        self, surroundings: Surroundings, clock: Clock, sensitive: Sequence[str], tell: Callable[[Event], None]
+        self,
+        complete: Callable[[Notice], Notice],
+        may_send: Callable[[str, str | int], bool],
+        clock: Clock,
+        sensitive: Sequence[str],
+        emit: Callable[[Event], None],
     ) -> None:
-        """`sensitive` are words whose values are masked; `tell` is how listeners learn what became of notices."""
-        self._surroundings = surroundings
+        """`complete` adds what the backend knows about a job to its notice.
+
+        `may_send` says whether the rate of a notification, which all workers share, allows one more notice.
+        `sensitive` are words whose values are masked; `emit` gets an event for each sent, failed or dropped notice.
+        """
+        self._complete = complete
+        self._may_send = may_send
         self._clock = clock
         self._sensitive = sensitive
-        self._tell = tell
+        self._emit = emit
         self._subscriptions: list[Subscription] = []
-        self._waiting: Waiting = Queue(MOST)
+        self._waiting: NoticeQueue = Queue(MAX_WAITING_NOTICES)
         self._left_out: Counter[str] = Counter()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
     @cached_property
     def _redactor(self) -> Redactor:
-        return Redactor(self._sensitive)  # takes a millisecond, which only those wait for who are told something
+        return Redactor(self._sensitive)  # created on use: it takes a millisecond
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -76,16 +73,16 @@ class Notifier:
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """The handlers that notices are told to; of their own jobs nothing is told, or one could tell of itself."""
+        """The handlers of notification jobs; their own jobs are not reported, as each report would cause another."""
         return tuple(each.notification.job for each in self._subscriptions if each.notification.job)
 
     def add(self, subscription: Subscription) -> None:
         if subscription.name in self.names:
-            raise SettingsError(f"there are two notifications {subscription.name!r}: give each a name of its own")
+            raise SettingsError(f"there are two notifications {subscription.name!r}: give one another name")
         self._subscriptions.append(subscription)
 
     def __call__(self, event: Event) -> None:
-        """As a listener: quick, whatever is wrong with those who are told."""
+        """Listen to an event; quick, even if notices cannot be delivered."""
         for each in self._subscriptions:
             dropped = 0
             for notice in notices_of(event, each.notification, self.jobs, self._clock.now()):
@@ -98,19 +95,19 @@ class Notifier:
         if self._thread is None and not self._waiting.empty():
             self._start()
 
-    def flush(self, timeout: float = FLUSH) -> bool:
-        """Wait until all that was to be told has been tried; whether that is so in time."""
+    def flush(self, timeout: float = FLUSH_TIMEOUT) -> bool:
+        """Wait until every notice has been tried; False if the time is up before."""
         return _is_done(self._waiting, timeout)
 
-    def close(self, timeout: float = FLUSH) -> None:
-        """Deliver what can be delivered in this time, and give up the rest."""
+    def close(self, timeout: float = FLUSH_TIMEOUT) -> None:
+        """Deliver what can be delivered in this time, and drop the rest."""
         with self._lock:
             thread, self._thread = self._thread, None
-            waiting, self._waiting = self._waiting, Queue(MOST)
+            waiting, self._waiting = self._waiting, Queue(MAX_WAITING_NOTICES)
         if thread is None:
             return
         if not _is_done(waiting, timeout):
-            self._give_up(waiting)
+            self._drop_all(waiting)
         waiting.put(None)
         thread.join(timeout)
 
@@ -121,7 +118,7 @@ class Notifier:
                 self._thread = threading.Thread(target=target, args=given, name="tenure-notifier", daemon=True)
                 self._thread.start()
 
-    def _give_up(self, waiting: Waiting) -> None:
+    def _drop_all(self, waiting: NoticeQueue) -> None:
         try:
             while item := waiting.get_nowait():
                 self._count(item[0], "dropped")
@@ -129,51 +126,51 @@ class Notifier:
         except Empty:
             pass
 
-    def _deliver_all(self, waiting: Waiting) -> None:
+    def _deliver_all(self, waiting: NoticeQueue) -> None:
         while (item := waiting.get()) is not None:
             try:
                 self._deliver(*item)
-            except Exception:  # whatever it is, it must not end the thread
+            except Exception:  # no error may end the thread
                 logger.exception("notification %r failed", item[0].name)
             finally:
                 waiting.task_done()
 
     def _deliver(self, to: Subscription, notice: Notice) -> None:
         is_unknown = notice.id is not None and notice.handler is None
-        if is_unknown:  # what was refused at the door says only in the backend whose it was
-            notice = self._surroundings.completed(notice)
-            if notice.handler is not None and is_other(notice.handler, to.notification, self.jobs):
+        if is_unknown:  # a refused message: only the backend knows its handler
+            notice = self._complete(notice)
+            if notice.handler is not None and is_other_handler(notice.handler, to.notification, self.jobs):
                 return
-        if not self._has_room(to):
+        if not self._is_within_rate(to):
             self._left_out[to.name] += 1
             self._count(to, "limited")
             return
         if not is_unknown:
-            notice = self._surroundings.completed(notice)
+            notice = self._complete(notice)
         notice = structs.replace(notice, left_out=self._left_out.pop(to.name, 0))
-        self._send(to, letter_of(notice, to.notification, self._redactor))
+        self._send(to, render(notice, to.notification, self._redactor))
 
-    def _send(self, to: Subscription, letter: Letter) -> None:
+    def _send(self, to: Subscription, notice: RenderedNotice) -> None:
         for way, deliver in to.ways.items():
             try:
-                deliver(letter)
+                deliver(notice)
             except TenureError as error:
                 logger.error("notification %r was not delivered: %s", to.name, one_line(str(error)))  # noqa: TRY400
                 self._count(to, "failed", way=way)
             else:
                 self._count(to, "sent", way=way)
 
-    def _has_room(self, to: Subscription) -> bool:
+    def _is_within_rate(self, to: Subscription) -> bool:
         try:
-            return self._surroundings.may_send(to.name, to.notification.rate)
+            return self._may_send(to.name, to.notification.rate)
         except TenureError as error:
-            logger.warning("the rate of notification %r is unknown, it is sent: %s", to.name, error)
+            logger.warning("the rate of notification %r is unknown, so it is sent: %s", to.name, error)
             return True
 
     def _count(self, to: Subscription, outcome: str, count: int = 1, way: str | None = None) -> None:
-        self._tell(Notified(to.name, way, outcome, count))
+        self._emit(Notified(to.name, way, outcome, count))
 
 
-def _is_done(waiting: Waiting, timeout: float) -> bool:
+def _is_done(waiting: NoticeQueue, timeout: float) -> bool:
     with waiting.all_tasks_done:
         return waiting.all_tasks_done.wait_for(lambda: not waiting.unfinished_tasks, timeout)

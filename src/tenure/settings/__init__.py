@@ -1,6 +1,6 @@
-"""Settings: what can be set, and where it is read from."""
+"""Settings: all settings with their defaults, and how they are loaded."""
 
-from tenure.settings.loading import PREFIX, load
+from tenure.settings.loader import PREFIX, load
 from tenure.settings.values import LaneSettings, Retention, Settings
 
 __all__ = ["PREFIX", "LaneSettings", "Retention", "Settings", "load"]

@@ -1,4 +1,4 @@
-"""Every setting, its default and its meaning; the reference page is made from the texts below the fields."""
+"""Every setting, its default and its meaning; the reference page is generated from the texts below the fields."""
 
 from typing import Any
 
@@ -12,18 +12,18 @@ _SECRET = frozenset({"keys", "url", "store", "backends"})
 
 
 class Retention(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Days that ended jobs are kept, per state, and what workers counted; 0 keeps for ever."""
+    """Days to keep ended jobs, per state, and statistics; 0 keeps for ever."""
 
     done: float = 7.0
-    """Days to keep the history row of a job that succeeded; 0 keeps it for ever."""
+    """Days to keep the record of a job that succeeded; 0 keeps it for ever."""
     cancelled: float = 7.0
     """The same for jobs that were cancelled."""
     expired: float = 7.0
-    """The same for jobs that were too late to run."""
+    """The same for jobs that expired before they could run."""
     dead: float = 30.0
     """Days to keep a dead letter; 0 keeps it for ever."""
     statistics: float = 30.0
-    """Days to keep what workers counted, for `app.statistics` and `tenure health`; 0 keeps it for ever."""
+    """Days to keep the statistics that `app.statistics` and `tenure health` show; 0 keeps them for ever."""
 
     def __post_init__(self) -> None:
         for state in self.__struct_fields__:
@@ -32,80 +32,81 @@ class Retention(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class LaneSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A lane of `tenure work`: queues, and how their jobs run; a concurrency of 0 is what suits the runner."""
+    """A lane of `tenure work`: its queues, and how their jobs run."""
 
     queues: tuple[str, ...] = ()
-    """Its queues, most urgent first; at least one, and none that another lane has."""
+    """Its queues, most urgent first; at least one, and each queue in one lane only."""
     weights: dict[str, float] = {}
-    """How often each queue comes first; one without a weight weighs 1, and without any the order is strict."""
+    """How often each queue comes first, relative to the others; the default is 1; without weights the order is
+    strict."""
     runner: str = "process"
-    """Where its handlers run: `process`, `threads`, `event_loop`, or `inline` in one lane."""
+    """How its handlers run: `process`, `threads`, `event_loop`, or, in one lane only, `inline`."""
     concurrency: int = 0
-    """How many of its jobs run at once; 0 is what suits the runner, as for `--concurrency`."""
+    """How many of its jobs run at once; 0 is the default of the runner, as for `--concurrency`."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Every setting and its default; the reference page of the docs is made from these fields."""
+    """Every setting and its default; the reference page of the docs is generated from these fields."""
 
     url: str = "sqlite:///tenure.db"
-    """The backend where jobs wait: `sqlite:///file.db`, `sqlite:////folder/file.db`, `postgresql://…`, `mysql://…`,
+    """The backend that stores the jobs: `sqlite:///file.db`, `sqlite:////folder/file.db`, `postgresql://…`, `mysql://…`,
     `redis://…`, `beanstalk://…`, `servicebus:…`, `memory://` or `sync://`."""
     backends: dict[str, str] = {}
-    """Further backends by name, for `enqueue(job, backend="name")`."""
+    """More backends by name, for `enqueue(job, backend="name")`."""
     store: str | None = None
-    """Where guards are kept, a URL or a name from `backends`; unless set, in the backend itself. Beside backends that
-    forget, such as Beanstalkd, also the roster of workers, records of jobs, statistics and the ledger of schedules;
-    those need it, except in the environment `development`."""
+    """Where guards are stored, a URL or a name from `backends`; by default the backend itself. For brokers such as
+    Beanstalkd it also stores the list of workers, records of jobs, statistics and the ledger of schedules; a broker
+    requires it, except in the environment `development`."""
     app: str | None = None
     """Where the command line finds the app, as `module:object`."""
     modules: tuple[str, ...] = ()
-    """Modules and packages that the command line imports, so that their handlers register."""
+    """Modules and packages that the command line imports, so that their handlers are registered."""
     environment: str = "production"
-    """The name of the place where this runs; schedules may be kept to some of them."""
+    """The name of the environment where this runs; a schedule may be limited to some environments."""
     timezone: str = "UTC"
-    """The zone whose clock schedules follow that do not name their own, such as `Europe/Madrid`."""
+    """The time zone of schedules that do not set their own, such as `Europe/Madrid`."""
     schedules: str | None = None
-    """A function as `module:function` that is called with the app to register schedules, before they are first read."""
+    """A function as `module:function` that registers schedules; it is called with the app before schedules are read."""
     queues: tuple[str, ...] = ("default",)
-    """The queues of a worker that was given neither queues nor lanes, most urgent first."""
+    """The queues of a worker without queues or lanes of its own, most urgent first."""
     lanes: dict[str, LaneSettings] = {}
-    """The lanes of `tenure work` by name, see below; they take the place of `queues`."""
+    """The lanes of `tenure work` by name, see below; they replace `queues`."""
     aliases: dict[str, str] = {}
-    """Other names for queues, in any case, understood by workers."""
+    """Other names for queues, in upper or lower case, that workers accept."""
     allow: dict[str, tuple[str, ...]] = {}
-    """Per queue, the handlers that may run there; a queue that is not named allows all, an empty list allows none."""
+    """Per queue, the handlers that may run there; a queue that is not listed allows all, an empty list allows none."""
     keys: tuple[str, ...] = ()
     """The key ring, each key as `kid:base64url`; the first signs, all verify."""
     scopes: dict[str, Scope] = {}
-    """Per key, the `queues` and `handlers` it may sign for; a key or a list that is not named is not limited."""
+    """Per key, the `queues` and `handlers` it may sign for; a key or a list that is missing has no limit."""
     audience: str | None = None
-    """For whom messages are sealed; a worker refuses those for another audience."""
+    """The audience of messages; a worker refuses messages for another audience."""
     verify: bool = True
-    """Whether signatures are checked; `false` accepts what anybody wrote into the queue."""
+    """Whether signatures are checked; `false` accepts any message in the queue."""
     max_bytes: int = 262_144
-    """The size of the largest message, when it is made and when it is read; at least 1024."""
+    """The largest message in bytes, when it is sealed and when it is opened; at least 1024."""
     max_retries: int = 0
-    """Retries of a job whose handler and options do not say."""
+    """Retries of a job, unless its handler or its options set them."""
     backoff: dict[str, Any] = {}
-    """The fields of `Backoff` for jobs and handlers without a policy of their own; empty means exponential."""
+    """The fields of `Backoff` for jobs and handlers without their own policy; empty means exponential."""
     rates: dict[str, str | int] = {}
-    """Per queue, how many jobs may start: `"60/min"`, `"10/s"`, or a whole number a minute."""
+    """Per queue, how many jobs may start: `"60/min"`, `"10/s"`, or a whole number per minute."""
     breaker_threshold: int = 5
     """Failures in a row that open a circuit breaker, also the one around the backend."""
     breaker_cooldown: float = 60.0
-    """How long a circuit breaker stays open before a probe is let through; for the one around the backend, at most."""
+    """How long a circuit breaker stays open before a probe; for the breaker around the backend, the longest time."""
     default_timeout: float | None = None
-    """The timeout of an attempt whose job does not say; none means no limit."""
+    """The timeout of an attempt, unless its job sets one; none means no limit."""
     unknown_patience: float = 3600.0
     """How long a message with an unknown handler, key or version is postponed before it is dead-lettered."""
     on_dead: str | None = None
     """The handler of a job that is enqueued for every dead letter."""
     lease: float = 15.0
-    """How long a lease lasts without renewal, and so how soon a vanished worker is noticed; at least 1."""
+    """How long a lease lasts without renewal, and so how soon a vanished worker is detected; at least 1."""
     stop_grace: float = 30.0
-    """How long running jobs may take to finish when the worker is told to stop, before they are handed back."""
+    """How long running jobs may continue after the worker got the signal to stop, before they are handed back."""
     recycle_after: int | None = None
-    """Jobs after which a child process, or an `inline` worker, is replaced; none means never."""
+    """How many jobs a child process, or an `inline` worker, runs before it is replaced; none means no limit."""
     max_memory: float | None = None
     """Megabytes above which a child process, or an `inline` worker, is replaced after a job; none means no limit."""
     refresh_interval: float = 300.0
@@ -113,24 +114,24 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     hook_timeout: float = 60.0
     """How long one call of `setup` or `refresh` may take before it is interrupted."""
     metrics: str | None = "memory"
-    """Where [counters](events-and-metrics.md#counters) go: `memory`, `none`, or `module:attribute` of a collector of
-    yours; an empty variable is `none`."""
+    """Where [counters](events-and-metrics.md#counters) go: `memory`, `none`, or `module:attribute` of your own
+    collector; an empty variable means `none`."""
     tracing: bool = False
-    """Whether enqueues and runs are spans of OpenTelemetry, see [trace jobs](../how-to/monitor.md#trace-jobs)."""
+    """Whether enqueues and runs become OpenTelemetry spans, see [trace jobs](../how-to/monitor.md#trace-jobs)."""
     log_format: str = "pretty"
-    """How the command line logs: `pretty`, a line for people, or `json`, an object a line; see
+    """How the command line logs: `pretty`, readable lines, or `json`, one object per line; see
     [logs](../how-to/logs.md)."""
     log_keep: int = 0
-    """How many files of a dated log are kept, the current one included; 0 keeps all."""
+    """How many files of a dated log are kept, including the current one; 0 keeps all."""
     execution_log: str | None = None
-    """A file to which workers write a line of JSON for each attempt and each end of a job; its name may hold the date,
-    as in `jobs-%Y-%m-%d.log`."""
+    """A file to which workers write a line of JSON for each attempt and each end of a job; its name may contain the
+    date, as in `jobs-%Y-%m-%d.log`."""
     max_output: int = 65_536
-    """Characters that are kept of what a handler returns and prints, in the history and in the execution log."""
+    """How many characters of the result and the output of a handler are kept, in the history and the execution log."""
     retention: Retention = Retention()
-    """Days that ended jobs are kept, see below."""
+    """Days to keep ended jobs, see below."""
     sensitive: tuple[str, ...] = SENSITIVE
-    """Words in the names of members whose values are masked wherever they are shown."""
+    """If the name of a member contains one of these words, its value is masked wherever it is shown."""
     command: dict[str, Command] = {}
     """Console commands by name, each with `run` and `arguments`."""
     shell: Shell = Shell()
@@ -140,9 +141,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     http: Http = Http()
     """What `url` jobs may do, see below."""
     notifications: dict[str, Notification] = {}
-    """Who is told how jobs end, by a name of yours, see below."""
+    """Who is notified how jobs end, by a name that you choose, see below."""
     mail: Mail = Mail()
-    """The server that takes mail from notifications, see below."""
+    """The server that sends the mail of notifications, see below."""
 
     def __post_init__(self) -> None:
         if not self.queues:
@@ -180,12 +181,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """Without the secrets: settings end up in logs and on screens."""
+        """Hide the secrets, because settings appear in logs and on screens."""
         return [(name, "…" if name in _SECRET else getattr(self, name)) for name in self.__struct_fields__]
 
 
 def _check_zone(name: str) -> None:
-    from zoneinfo import ZoneInfo  # only for those who name one
+    from zoneinfo import ZoneInfo  # slow to import, and rarely needed
 
     try:
         ZoneInfo(name)

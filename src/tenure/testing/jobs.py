@@ -7,11 +7,11 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import UNSET, Struct
 
-from tenure.backends.asking import Inspectable, JobRecord
 from tenure.backends.contract import Backend
-from tenure.backends.memory import MemoryBackend
+from tenure.backends.memory.jobs import MemoryJobs
+from tenure.backends.records import JobRecord
 from tenure.clock import to_datetime
-from tenure.definition.function import JobFunction
+from tenure.definition.job_function import JobFunction
 from tenure.errors import TenureError
 from tenure.events import Status
 from tenure.wire.envelope import Wire
@@ -73,9 +73,9 @@ def enqueued(
     under test runs, and what has run meanwhile is not shown. Backends with many messages offer no such list.
     """
     channel = app.channel()
-    if not isinstance(channel.backend, MemoryBackend):
+    if not isinstance(channel.backend.jobs, MemoryJobs):
         raise TenureError("enqueued() lists jobs of memory:// only; open the app of your tests with that URL")
-    jobs = [_opened(record, channel.wire) for record in channel.backend.waiting()]
+    jobs = [_opened(record, channel.wire) for record in channel.backend.jobs.waiting()]
     key = handler.key if isinstance(handler, JobFunction) else handler
     return [job for job in jobs if key in (None, job.handler) and queue in (None, job.queue)]
 
@@ -93,9 +93,9 @@ def assert_enqueued(app: App, handler: str | JobFunction[..., Any], /, **argumen
 
 def _queues(app: App) -> list[str]:
     backend = app.channel().backend
-    if not isinstance(backend, Inspectable):
+    if backend.queues is None:
         raise TenureError("this backend cannot tell which queues it has; name them: run_due(app, 'emails')")
-    return list(backend.counts())
+    return list(backend.queues.counts())
 
 
 def _opened(record: JobRecord, wire: Wire) -> EnqueuedJob:

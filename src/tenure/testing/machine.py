@@ -2,16 +2,16 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Protocol
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tenure.backends.asking import STATES, DeadLetters, Inspectable, Reschedulable, Steerable
-from tenure.backends.contract import Abandon, Ack, Backend, Charge, Lease, Message, Nack, Terminal
+from tenure.backends.messages import Abandon, Ack, Charge, Lease, Message, Nack, Terminal
 from tenure.clock import MICROSECOND, Clock
-from tenure.definition.progress import Progress
+from tenure.definition.context import Progress
+from tenure.events import JOB_STATES
 from tenure.testing.clock import FakeClock
+from tenure.testing.conformance.messages import FullBackend
 from tenure.testing.model import Model
 
 QUEUES = ("one", "two")
@@ -23,17 +23,13 @@ charges = st.sampled_from([None, "attempt", "crash", "suspect"])
 some = st.lists(st.integers(0, 10**6), min_size=1, max_size=5)
 
 
-class ModelledBackend(Backend, Inspectable, DeadLetters, Protocol):
-    """What the machine needs of a backend."""
-
-
-steerable = precondition(lambda machine: isinstance(machine.backend, Steerable))
+steerable = precondition(lambda machine: machine.backend.control is not None)
 
 
 class ComparingMachine(RuleBasedStateMachine):
     """Every rule asks both and compares; every invariant looks at both."""
 
-    open_backend: Callable[[Clock], ModelledBackend]
+    open_backend: Callable[[Clock], FullBackend]
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,41 +98,37 @@ class ComparingMachine(RuleBasedStateMachine):
     @rule(picks=some)
     def replay(self, picks: list[int]) -> None:
         ids = self._pick(self.ids, picks)
-        assert set(self.backend.replay(ids)) == self.model.replay(ids, self.clock.now())
+        assert set(self.backend.dead_letters.replay(ids)) == self.model.replay(ids, self.clock.now())
 
     @rule(picks=some)
     def discard(self, picks: list[int]) -> None:
         ids = self._pick(self.ids, picks)
-        assert set(self.backend.discard(ids)) == self.model.discard(ids)
+        assert set(self.backend.dead_letters.discard(ids)) == self.model.discard(ids)
 
     @steerable
     @rule(picks=some)
     def cancel(self, picks: list[int]) -> None:
         ids = list(dict.fromkeys(self._pick(self.ids, picks)))
-        assert isinstance(self.backend, Steerable)
-        assert self.backend.cancel(ids) == self.model.cancel(ids)
+        assert self.backend.control.cancel(ids) == self.model.cancel(ids)
 
-    @precondition(lambda machine: isinstance(machine.backend, Reschedulable))
+    @precondition(lambda machine: machine.backend.control is not None)
     @rule(picks=some, delay=delays)
     def reschedule(self, picks: list[int], delay: float) -> None:
         ids = list(dict.fromkeys(self._pick(self.ids, picks)))
-        assert isinstance(self.backend, Reschedulable)
         due = self.clock.now() + round(delay * MICROSECOND)
-        assert self.backend.reschedule(ids, delay=delay) == self.model.reschedule(ids, due)
+        assert self.backend.control.reschedule(ids, delay=delay) == self.model.reschedule(ids, due)
 
     @steerable
     @rule(picks=some, done=st.integers(0, 9))
     def note_progress(self, picks: list[int], done: int) -> None:
         items = [(lease, Progress(float(done), 9.0)) for lease in self._certain(picks)]
-        assert isinstance(self.backend, Steerable)
-        self.backend.note_progress(items)
+        self.backend.control.save_progress(items)
         self.model.note_progress(items)
 
     @steerable
     @invariant()
     def every_lease_hears_what_it_was_asked(self) -> None:
-        assert isinstance(self.backend, Steerable)
-        assert self.backend.asked_to_stop(self.leases) == self.model.asked_to_stop(self.leases)
+        assert self.backend.control.cancel_requested(self.leases) == self.model.asked_to_stop(self.leases)
 
     @rule(seconds=st.sampled_from([0.001, 0.6, 3.0, 30.0]))
     def advance(self, seconds: float) -> None:
@@ -144,13 +136,13 @@ class ComparingMachine(RuleBasedStateMachine):
 
     @invariant()
     def counts_match(self) -> None:
-        found = {queue: _waiting_joined(states) for queue, states in self.backend.counts().items()}
+        found = {queue: _waiting_joined(states) for queue, states in self.backend.queues.counts().items()}
         assert {queue: +states for queue, states in found.items() if +states} == self.model.counts()
 
     @invariant()
     def every_id_is_in_exactly_the_state_it_should_be(self) -> None:
         for id in self.ids:
-            record, job = self.backend.find(id), self.model.jobs.get(id)
+            record, job = self.backend.jobs.find(id), self.model.jobs.get(id)
             if record is None or job is None:
                 assert (record, job) == (None, None)
             else:
@@ -179,7 +171,7 @@ def _joined(state: str) -> str:
 
 
 def _waiting_joined(states: dict[str, int]) -> Counter[str]:
-    assert set(states) == set(STATES)
+    assert set(states) == set(JOB_STATES)
     joined: Counter[str] = Counter()
     for state, count in states.items():
         joined[_joined(state)] += count

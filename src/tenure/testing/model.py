@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tenure.backends.asking import Fate, Turn
-from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
+from tenure.backends.records import CancelResult, RescheduleResult
 from tenure.clock import MICROSECOND, Clock
-from tenure.definition.progress import Progress
+from tenure.definition.context import Progress
 
 if TYPE_CHECKING:
     from hypothesis.stateful import RuleBasedStateMachine
 
-    from tenure.testing.machine import ModelledBackend
+    from tenure.testing.conformance.messages import FullBackend
 
 
 @dataclass
@@ -105,8 +105,8 @@ class Model:
                 job.asked, job.progress = False, None
         return reaped
 
-    def cancel(self, ids: Iterable[str]) -> dict[str, Fate]:
-        fates: dict[str, Fate] = {}
+    def cancel(self, ids: Iterable[str]) -> dict[str, CancelResult]:
+        fates: dict[str, CancelResult] = {}
         for id in ids:
             job = self.jobs.get(id)
             if job is None:
@@ -119,8 +119,8 @@ class Model:
                 fates[id] = "too_late"
         return fates
 
-    def reschedule(self, ids: Iterable[str], due: int) -> dict[str, Turn]:
-        turns: dict[str, Turn] = {}
+    def reschedule(self, ids: Iterable[str], due: int) -> dict[str, RescheduleResult]:
+        turns: dict[str, RescheduleResult] = {}
         for id in ids:
             job = self.jobs.get(id)
             if job is None:
@@ -184,7 +184,7 @@ class Model:
         return (-message.priority, self.puts)
 
 
-def machine_for(open_backend: Callable[[Clock], "ModelledBackend"]) -> "type[RuleBasedStateMachine]":
+def machine_for(open_backend: Callable[[Clock], "FullBackend"]) -> "type[RuleBasedStateMachine]":
     """A hypothesis state machine that drives a fresh backend and the model side by side; use its `.TestCase`."""
     from tenure.testing.machine import ComparingMachine
 

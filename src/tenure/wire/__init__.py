@@ -1,1 +1,1 @@
-"""How a job travels: one flat JSON object, sealed with a signature over its very bytes."""
+"""The wire format of a job: one flat JSON object with a signature over its bytes."""

@@ -1,22 +1,24 @@
-"""Keys and seals: HMAC-SHA256 over a domain prefix and every byte before the seal.
+"""Keys and seals: HMAC-SHA256 over a domain prefix and every byte before the seal, and the key file.
 
 Only the holder of a key can make a message; every worker that verifies can also sign.
-The seal has a fixed length at the very end, so verification needs no parsing and no canonical form.
+The seal has a fixed length at the end of the message, so verification needs no parsing and no canonical form.
 """
 
 import base64
 import hashlib
 import hmac
+import os
 import re
 import secrets
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from tenure.errors import BadSignature, Malformed, OutOfScope, SettingsError, UnknownKey, UnsupportedVersion
 from tenure.permissions import Scope
 
 _DOMAIN = b"tenure.envelope.v1\x00"
 _HEAD = b'{"v":1,"kid":"'
-_FACTS = b"facts\x00"  # no envelope begins so
+_FACTS = b"facts\x00"  # no envelope begins with it
 _MARK = b',"_sig":"'
 _END = b'"}'
 SEAL_SIZE = len(_MARK) + 64 + len(_END)
@@ -26,7 +28,7 @@ _BLOCK = 64
 
 
 class Key:
-    """A named secret of 32 bytes or more; written as `kid:base64url`."""
+    """A secret of at least 32 bytes with an id; written as `kid:base64url`."""
 
     def __init__(self, kid: str, secret: bytes) -> None:
         _check_kid(kid)
@@ -35,8 +37,8 @@ class Key:
         self.kid = kid
         self._secret = secret
         derived = hmac.digest(secret, b"tenure envelope signing key", "sha256").ljust(_BLOCK, b"\0")
-        # Pre-keyed states, copied per message: hmac.new and hmac.digest release the GIL on every call, which
-        # beside a busy thread costs milliseconds; a copy costs 1.4 µs (docs/adr/0004).
+        # Pre-keyed states, copied for each message: hmac.new and hmac.digest release the GIL on every call, which
+        # costs milliseconds beside a busy thread; a copy costs 1.4 µs (docs/adr/0004).
         self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in derived) + _DOMAIN)
         self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in derived))
 
@@ -60,7 +62,7 @@ def new_key(kid: str | None = None) -> Key:
 
 
 def parse_key(text: str) -> Key:
-    """A key from its written form; the message of a failure never holds the secret."""
+    """A key from its written form; an error message never contains the secret."""
     kid, separator, encoded = text.strip().partition(":")
     if not separator:
         raise SettingsError("a key is written as kid:base64url; this one has no ':'")
@@ -73,7 +75,7 @@ def parse_key(text: str) -> Key:
 
 
 def _check_kid(kid: str) -> None:
-    """Refuse a bad id without showing it: in a key written back to front it is the secret."""
+    """Refuse a bad id without showing it: if the user swapped id and secret, it is the secret."""
     if not _KID.fullmatch(kid):
         raise SettingsError(
             f"a text of {len(kid)} characters was given as the id of a key; use 1 to 40 letters, digits, '_' or '-'"
@@ -81,13 +83,13 @@ def _check_kid(kid: str) -> None:
 
 
 class Ring:
-    """An ordered ring of keys: the first signs, all verify; `scopes` says which may sign for what, by their ids."""
+    """An ordered ring of keys: the first signs, all verify; `scopes` limits what a key may sign for, by key id."""
 
     def __init__(self, keys: Iterable[Key], *, verify: bool = True, scopes: Mapping[str, Scope] | None = None) -> None:
         self._keys: dict[bytes, Key] = {}
         for key in keys:
             if self._keys.setdefault(key.kid.encode(), key) is not key:
-                raise SettingsError(f"two keys of the ring are called {key.kid!r}; give each an id of its own")
+                raise SettingsError(f"two keys of the ring are called {key.kid!r}; give each its own id")
         if not self._keys:
             raise SettingsError("the key ring is empty; make a key and put it into the setting 'keys'")
         self._signer = next(iter(self._keys.values()))
@@ -114,50 +116,50 @@ class Ring:
         return b"".join((head, _MARK, self._signer.mac(head), _END))
 
     def authorise(self, kid: str, queue: str, handler: str) -> None:
-        """Raise unless this key, which did seal the message, may sign for this queue and handler."""
+        """Raise unless the key with this id may sign for this queue and handler."""
         scope = self.scopes.get(kid)
         if scope is not None and (fault := scope.fault(queue, handler)):
             raise OutOfScope(f"key {kid!r} may not sign for {fault}; the setting 'scopes' says what it may")
 
     def check(self, sealed: bytes) -> None:
-        """Raise unless the bytes were sealed by a key of this ring; the cost is one pass over them."""
-        is_signers = sealed.startswith(self._signers_head)  # most are: this spares them looking for the key's id
+        """Raise unless a key of this ring sealed the bytes; takes one pass over them."""
+        is_signers = sealed.startswith(self._signers_head)  # most are, and then the id of the key need not be searched
         if not is_signers and not sealed.startswith(_HEAD):
             _refuse_head(sealed)
         if not (sealed.startswith(_MARK, -SEAL_SIZE) and sealed.endswith(_END)):
             raise BadSignature("the message does not end in a signature")
         if not self._verify:
             return
-        key = self._signer if is_signers else self._holder(sealed)
+        key = self._signer if is_signers else self._key_of(sealed)
         if not hmac.compare_digest(key.mac(sealed[:-SEAL_SIZE]), sealed[-66:-2]):
             raise BadSignature(f"the signature made with key {key.kid!r} does not match the message")
 
     def mark(self, facts: bytes) -> bytes:
-        """`kid:mac` of what is kept beside a message; it can never pass for the seal of one."""
+        """`kid:mac` of facts that a backend keeps beside a message; it is never valid as the seal of a message."""
         return b"%s:%s" % (self.kid.encode(), self._signer.mac(_FACTS + facts))
 
     def check_mark(self, facts: bytes, mark: bytes) -> None:
-        """Raise unless a key of this ring made the mark."""
+        """Raise unless a key of this ring made this mark of the facts."""
         if not self._verify:
             return
         kid, _, mac = mark.partition(b":")
         key = self._keys.get(kid)
         if key is None:
             raise UnknownKey(
-                f"facts were marked with key {kid[:40].decode('utf-8', 'replace')!r}, which we do not hold"
+                f"facts were marked with key {kid[:40].decode('utf-8', 'replace')!r}, which is not in the key ring"
             )
         if not hmac.compare_digest(key.mac(_FACTS + facts), mac):
             raise BadSignature(f"the mark made with key {key.kid!r} does not match the facts")
 
-    def _holder(self, sealed: bytes) -> Key:
+    def _key_of(self, sealed: bytes) -> Key:
         key = self._keys.get(sealed[_KID_AT : sealed.find(b'"', _KID_AT)])
         if key is None:
-            raise UnknownKey(f"the message was sealed with key {kid_of(sealed)!r}, which we do not hold")
+            raise UnknownKey(f"the message was sealed with key {kid_of(sealed)!r}, which is not in the key ring")
         return key
 
 
 def kid_of(head: bytes) -> str:
-    """The id of the key that a message, or its beginning, says it was sealed with."""
+    """The id of the key that sealed a message, as the beginning of the message states it."""
     if not head.startswith(_HEAD):
         return ""
     return head[len(_HEAD) :].partition(b'"')[0][:40].decode("utf-8", "replace")
@@ -170,3 +172,30 @@ def _refuse_head(sealed: bytes) -> None:
             f"envelope version {int(version[1])} is not one this release reads; upgrade the worker"
         )
     raise Malformed('the message does not begin with {"v":1,"kid":…')
+
+
+def load_or_create_key(path: Path) -> Key:
+    """The key in this file, which is created if it is missing, with access for its owner only.
+
+    If two processes create it at the same time, both get the same key.
+    """
+    try:
+        if not path.exists():
+            _create_key_file(path)
+        return parse_key(path.read_text("ascii"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"the key file {str(path)!r} cannot be used: {error}") from error
+
+
+def _create_key_file(path: Path) -> None:
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(descriptor, f"{new_key().dump()}\n".encode("ascii"))
+        os.fsync(descriptor)
+        os.link(draft, path)  # the file appears complete, and only if no other process was faster
+    except FileExistsError:
+        pass
+    finally:
+        os.close(descriptor)
+        draft.unlink()

@@ -1,1 +1,1 @@
-"""The loop, as four roles: the leaser fills, the runner works, the settler empties, the keeper keeps leases alive."""
+"""Runs jobs: the leaser fetches, the runner runs, the settler settles, and the keeper keeps the leases alive."""

@@ -1,4 +1,8 @@
-"""Inbox: leases waiting for the runner, opened as it comes to them, and how fast they go."""
+"""Inbox: the leases that wait for the runner, and how many more jobs to lease.
+
+The leaser fills it in batches and the runner takes attempts one by one, without a lock while there is work.
+Leases are opened here, in the runner's thread, because the leaser's thread is the busier one: it waits for the backend.
+"""
 
 import threading
 import time
@@ -6,29 +10,28 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from tenure.backends.contract import Lease
+from tenure.backends.messages import Lease
 from tenure.execution.attempt import Attempt
-from tenure.worker import prefetch
 
 T = TypeVar("T")
+PREFETCH_SECONDS = 0.05  # of work to hold ahead: covers one lease round trip many times
+LEASE_BATCH = 500  # half of it drained a tenth slower on Redis and a fifth on SQLite
+MAX_UNSETTLED = 3000  # limits memory, and the number of jobs that a crash hands to other workers
+GUARDED_BATCH = 250  # where each batch costs a call of the store: 3 times the rate of _BATCH
+_BATCH = 32  # leases opened at once: few enough that a stop finds most of them unopened
 _SMOOTHING = 0.1
-_LOOK = 0.25  # a signal that comes in the moment before the wait begins is heard after it
-_OPENED = 32  # at a time: few enough that a stop finds most of them unopened
-GUARDED = 250  # where each time costs a call of the store: 3 times the rate of the few
+_POLL_SECONDS = 0.25  # a signal that arrives just before the wait begins is handled after it
 
 Admit = Callable[[Sequence[Lease]], Sequence[Attempt]]
 
 
 class Inbox:
-    """Filled in batches by the leaser, emptied one by one by the runner, without a lock while there is work.
-
-    Leases are opened in the runner's thread, because the leaser's is the busier one: it waits for the backend.
-    """
+    """Belongs to one lane. `batch_size` is how many leases are opened at once."""
 
     def __init__(
         self, concurrency: int, on_idle: Callable[[], None], admit: Admit, on_low: Callable[[], None] = lambda: None
     ) -> None:
-        """`on_idle` hears that a runner has nothing to do, `on_low` that it soon may have."""
+        """`on_idle` is called when a runner has nothing to do, `on_low` when it soon may have nothing to do."""
         self._leases: deque[tuple[float, Lease]] = deque()
         self._attempts: deque[tuple[float, Attempt]] = deque()
         self._admit = admit
@@ -36,13 +39,13 @@ class Inbox:
         self._concurrency = concurrency
         self._on_idle = on_idle
         self._on_low = on_low
-        self._low = -1
+        self._low_mark = -1
         self._closed = False
         self._running = 0
-        self._mean: float | None = None
+        self._mean_seconds: float | None = None
         self._last_start = 0.0
-        self._tell: Callable[[], None] = _nobody
-        self.at_once = _OPENED
+        self._notify_runner: Callable[[], None] = _do_nothing
+        self.batch_size = _BATCH
 
     def fill(self, leases: Sequence[Lease]) -> None:
         now = time.monotonic()
@@ -55,27 +58,27 @@ class Inbox:
             try:
                 _, attempt = self._attempts.popleft()
             except IndexError:
-                if self._open_some():
+                if self._open_batch():
                     continue
                 if self._closed:
                     return None
                 self._on_idle()
                 with self._arrived:
-                    self._arrived.wait_for(lambda: self._leases or self._attempts or self._closed, _LOOK)
+                    self._arrived.wait_for(lambda: self._leases or self._attempts or self._closed, _POLL_SECONDS)
             else:
                 self._running += 1
                 self._last_start = time.monotonic()
                 return attempt
 
-    def take_up_to(self, most: int) -> list[Attempt]:
+    def take_up_to(self, limit: int) -> list[Attempt]:
         taken: list[Attempt] = []
         if self._closed:
-            return taken  # what is put back now goes back to its queue
-        while len(taken) < most and (self._attempts or self._open_some()):
+            return taken  # attempts that are put back now go back to their queue
+        while len(taken) < limit and (self._attempts or self._open_batch()):
             try:
                 taken.append(self._attempts.popleft()[1])
             except IndexError:
-                continue  # handed back or refused meanwhile
+                continue  # handed back or refused in the meantime
         if not taken and self._running < self._concurrency:
             self._on_idle()
         if taken:
@@ -84,12 +87,12 @@ class Inbox:
         return taken
 
     def put_back(self, attempts: Sequence[Attempt]) -> None:
-        """They have waited long enough to be handed back to the queue, should nobody start them at once."""
+        """Their waiting time counts as long: unless the runner starts them at once, they go back to their queue."""
         self._running -= len(attempts)
         self._attempts.extendleft((0.0, attempt) for attempt in reversed(attempts))
 
-    def on_arrival(self, tell: Callable[[], None]) -> None:
-        self._tell = tell
+    def on_arrival(self, notify: Callable[[], None]) -> None:
+        self._notify_runner = notify
 
     def resize(self, concurrency: int) -> None:
         self._concurrency = concurrency
@@ -98,78 +101,93 @@ class Inbox:
         return self._closed and not self._attempts and not self._leases
 
     def finished(self, seconds: float) -> None:
-        """An attempt is over: its duration teaches how far to fetch ahead."""
+        """An attempt ended; its duration determines how far to lease ahead."""
         self._running -= 1
-        self._mean = seconds if self._mean is None else self._mean + _SMOOTHING * (seconds - self._mean)
+        mean = self._mean_seconds
+        self._mean_seconds = seconds if mean is None else mean + _SMOOTHING * (seconds - mean)
 
     def demand(self, unsettled: int) -> int:
+        """How many jobs to lease now."""
         idle = self._concurrency - self._running
         waiting = len(self._leases) + len(self._attempts)
-        wanted = prefetch.demand(
+        wanted = demand(
             idle=max(0, idle),
             concurrency=self._concurrency,
             waiting=waiting,
             unsettled=unsettled,
-            mean=self._mean,
+            mean=self._mean_seconds,
             busy=0.0 if idle > 0 else time.monotonic() - self._last_start,
         )
-        self._low = -1 if wanted else waiting * 2 // 3  # 750 wait after a lease, and 500 are few again
+        self._low_mark = -1 if wanted else waiting * 2 // 3  # with 750 waiting after a lease, 500 are few again
         return wanted
 
     def take_back(self, age: float = 0.0) -> list[Lease]:
-        """Everything that waits, once the first has waited this long: what is behind it is further still from starting.
+        """Everything that waits, if the first has waited this long: the others are even further from starting.
 
-        Taken from the far end, so that the runner meanwhile goes on in order.
+        Taken from the far end, so that the runner continues in order at the same time.
         """
         first = next((queue[0][0] for queue in (self._attempts, self._leases) if queue), None)
         if first is None or time.monotonic() - first < age:
             return []
-        leases = [lease for _, lease in _emptied(self._leases)]
-        attempts = [attempt.ticket for _, attempt in _emptied(self._attempts)]
+        leases = [lease for _, lease in _pop_all(self._leases)]
+        attempts = [attempt.ticket for _, attempt in _pop_all(self._attempts)]
         return [*reversed(attempts), *reversed(leases)]
 
     def discard(self, leases: Sequence[Lease]) -> list[Lease]:
-        """Forget what waits on these leases; returns those that did."""
+        """Remove what waits on these leases; returns the leases that were removed."""
         named = {(lease.id, lease.fence) for lease in leases}
         waiting = [item for item in list(self._leases) if (item[1].id, item[1].fence) in named]
         opened = [item for item in list(self._attempts) if (item[1].ticket.id, item[1].ticket.fence) in named]
         return [
-            *(lease for _, lease in _removed(self._leases, waiting)),
-            *(attempt.ticket for _, attempt in _removed(self._attempts, opened)),
+            *(lease for _, lease in _remove(self._leases, waiting)),
+            *(attempt.ticket for _, attempt in _remove(self._attempts, opened)),
         ]
-
-    def _open_some(self) -> bool:
-        """Open the leases that come next; False when none waits."""
-        batch: list[tuple[float, Lease]] = []
-        try:
-            while len(batch) < self.at_once:
-                batch.append(self._leases.popleft())
-        except IndexError:
-            if not batch:
-                return False
-        if len(self._leases) <= self._low:
-            self._low = -1
-            self._on_low()
-        filled = batch[0][0]
-        self._attempts.extend([(filled, attempt) for attempt in self._admit([lease for _, lease in batch])])
-        return True
 
     def close(self) -> None:
         self._closed = True
         self._announce()
 
+    def _open_batch(self) -> bool:
+        """Open the next leases; False when none waits."""
+        batch: list[tuple[float, Lease]] = []
+        try:
+            while len(batch) < self.batch_size:
+                batch.append(self._leases.popleft())
+        except IndexError:
+            if not batch:
+                return False
+        if len(self._leases) <= self._low_mark:
+            self._low_mark = -1
+            self._on_low()
+        filled = batch[0][0]
+        self._attempts.extend([(filled, attempt) for attempt in self._admit([lease for _, lease in batch])])
+        return True
+
     def _announce(self) -> None:
         with self._arrived:
             self._arrived.notify_all()
-        self._tell()
+        self._notify_runner()
 
 
-def _nobody() -> None:
-    """For runners that wait in `take` and need not be told."""
+def demand(*, idle: int, concurrency: int, waiting: int, unsettled: int, mean: float | None, busy: float) -> int:
+    """What can start now, plus what recent durations say will start within PREFETCH_SECONDS.
+
+    So short jobs never wait for a lease, and long jobs never wait here while another worker is idle.
+    `mean` is the recent duration of a job, None before the first; `busy` is how long the runner has run its last job.
+    """
+    ahead = 0 if mean is None or busy > PREFETCH_SECONDS else int(concurrency * PREFETCH_SECONDS / max(mean, 1e-5))
+    target = min(idle + ahead, 4 * LEASE_BATCH)
+    if waiting * 2 > target:
+        return 0
+    return max(0, min(target - waiting, LEASE_BATCH, MAX_UNSETTLED - unsettled))
 
 
-def _emptied(queue: deque[T]) -> Iterator[T]:
-    """What is in a queue, the last first, taken out while others take from its front."""
+def _do_nothing() -> None:
+    """For runners that wait in `take` and need no notification."""
+
+
+def _pop_all(queue: deque[T]) -> Iterator[T]:
+    """Everything in a queue, the last first, while other threads take from its front."""
     try:
         while True:
             yield queue.pop()
@@ -177,10 +195,10 @@ def _emptied(queue: deque[T]) -> Iterator[T]:
         return
 
 
-def _removed(queue: deque[T], items: Sequence[T]) -> Iterator[T]:
+def _remove(queue: deque[T], items: Sequence[T]) -> Iterator[T]:
     for item in items:
         try:
             queue.remove(item)
         except ValueError:
-            continue  # it starts this very moment
+            continue  # the runner has just taken it
         yield item

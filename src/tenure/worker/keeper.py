@@ -1,106 +1,108 @@
-"""The keeper: renews the leases in flight, reaps those of vanished workers, and hands back what waits too long."""
+"""The keeper: renews the leases of this worker, reaps expired leases, and hands back jobs that wait too long to start.
+
+It renews from its own thread, so that a lease lives as long as its job. A second thread, the lease watchdog, acts
+while the backend does not answer: it gives up the leases that could not be renewed in time.
+"""
 
 import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 
-from tenure.backends.contract import Backend, Lease
+from tenure.backends.contract import Backend
+from tenure.backends.messages import Lease
 from tenure.clock import MICROSECOND
 from tenure.errors import BackendError
 from tenure.events import LeaseLost, Listeners, Reaped
-from tenure.worker.holdings import Holdings
+from tenure.worker.held_leases import HeldLeases
+from tenure.worker.lane import WorkerOptions
 from tenure.worker.pipeline import Pipeline
-from tenure.worker.terms import Terms
 
 logger = logging.getLogger(__name__)
 
-_TICK = 0.1
-_STALE = 0.25  # an unstarted lease older than this goes back to its place: others may be idle
-_CLOCK_JUMP = 1.0
-_SLOW = 0.5  # with no answer for this long to whatever was asked, a renewal may not come in time
-_SETTLING = 0.02  # from the moment a backend has settled a lease until it is held no longer
+_TICK_SECONDS = 0.1
+_UNSTARTED_SECONDS = 0.25  # a job that waits longer goes back to its queue: other workers may be idle
+_CLOCK_JUMP_SECONDS = 1.0
+_SLOW_CALL_SECONDS = 0.5  # after a call without answer for this long, a renewal may come too late
+_SETTLE_SECONDS = 0.02  # from the settlement in the backend until the lease is no longer held
 
 
 class Keeper:
-    """Works by the tick; a failing backend costs a tick, not the keeper."""
+    """Works in ticks; if the backend fails, the next tick tries again."""
 
     def __init__(
         self,
         backend: Backend,
-        terms: Terms,
-        holdings: Holdings,
+        options: WorkerOptions,
+        held: HeldLeases,
         listeners: Listeners,
         pipeline: Pipeline,
         hand_back: Callable[[float], None],
         lose: Callable[[Sequence[Lease]], None],
     ) -> None:
-        """`hand_back` returns what has waited this long unstarted, `lose` stops what runs on a lost lease."""
+        """`hand_back` returns jobs that have waited this long unstarted; `lose` stops what runs on a lost lease."""
         self._backend = backend
-        self._terms = terms
-        self._holdings = holdings
+        self._options = options
+        self._held = held
         self._listeners = listeners
         self._clock = pipeline.clock
-        self._warden = pipeline.warden
+        self._guards = pipeline.guards
         self._hand_back = hand_back
         self._lose = lose
         self._stopping = threading.Event()
-        self._asked: float | None = None
+        self._tick_began: float | None = None
         self._reap_at = 0.0
-        self._drift = self._wall_minus_monotonic()
+        self._clock_offset = self._wall_minus_monotonic()
 
     def run(self) -> None:
-        threading.Thread(target=self._guard, name="tenure-guard", daemon=True).start()
-        while not self._stopping.wait(_TICK):
+        threading.Thread(target=self._watch_renewals, name="tenure-lease-watchdog", daemon=True).start()
+        while not self._stopping.wait(_TICK_SECONDS):
             try:
                 self.tick()
             except BackendError as error:
-                logger.warning("keeping leases failed, trying again: %s", error)
+                logger.warning("renewing and reaping leases failed, trying again: %s", error)
 
     def stop(self) -> None:
         self._stopping.set()
 
     def tick(self) -> None:
-        self._asked = now = self._clock.monotonic()
+        self._tick_began = now = self._clock.monotonic()
         try:
-            self._tick(now)
+            self._hand_back(_UNSTARTED_SECONDS)
+            self._renew(now)
+            self._guards.wake_parked(time.monotonic())  # real time, not the clock's: the waits use it too
+            if now >= self._reap_at and not self._clock_jumped(now):
+                self._reap_at = now + self._options.lease_seconds / 3
+                self._reap()
         finally:
-            self._asked = None
-
-    def _tick(self, now: float) -> None:
-        self._hand_back(_STALE)
-        self._renew(now)
-        self._warden.rouse(time.monotonic())  # real, as the waits it measures are
-        if now >= self._reap_at and not self._clock_jumped(now):
-            self._reap_at = now + self._terms.lease_seconds / 3
-            self._reap()
+            self._tick_began = None
 
     def _renew(self, now: float) -> None:
-        leases = self._holdings.renewable(now)
+        leases = self._held.renewable(now)
         if not leases:
             return
         try:
-            # Guards first: what could not be renewed is tried again, or let go with its lease.
-            lost = self._warden.keep(leases)
-            lost += self._backend.renew(leases, seconds=self._terms.lease_seconds)
+            # Guards first: if that fails, both are tried again, or given up together.
+            lost = self._guards.renew(leases)
+            lost += self._backend.renew(leases, seconds=self._options.lease_seconds)
         except BackendError:
-            self._let_go(self._holdings.overdue(self._clock.monotonic()))
+            self._give_up(self._held.overdue(self._clock.monotonic()))
             raise
-        self._holdings.renewed(leases, now, self._terms.lease_seconds)
+        self._held.renewed(leases, now, self._options.lease_seconds)
         if lost:
-            self._stopping.wait(_SETTLING)  # what looks lost may have been settled this very moment, by us
-            self._let_go(lost)
+            self._stopping.wait(_SETTLE_SECONDS)  # a lease that seems lost may just have been settled by this worker
+            self._give_up(lost)
 
-    def _guard(self) -> None:
-        """While a backend does not answer, let go of what it did not renew in time."""
-        while not self._stopping.wait(_TICK):
-            asked, now = self._asked, self._clock.monotonic()
-            if asked is not None and now - asked > _SLOW:
-                self._let_go(self._holdings.overdue(now))
+    def _watch_renewals(self) -> None:
+        """While the backend does not answer, give up the leases that were not renewed in time."""
+        while not self._stopping.wait(_TICK_SECONDS):
+            began, now = self._tick_began, self._clock.monotonic()
+            if began is not None and now - began > _SLOW_CALL_SECONDS:
+                self._give_up(self._held.overdue(now))
 
-    def _let_go(self, lost: Sequence[Lease]) -> None:
-        """Stop what runs on leases that are no longer ours: somebody else may run it any moment."""
-        dropped = self._holdings.drop(lost)
+    def _give_up(self, lost: Sequence[Lease]) -> None:
+        """Stop the jobs of leases that this worker no longer holds: another worker may run them at any moment."""
+        dropped = self._held.drop(lost)
         if not dropped:
             return
         logger.warning("%d leases were lost while their jobs ran; those jobs run again elsewhere", len(dropped))
@@ -108,20 +110,20 @@ class Keeper:
         self._listeners.emit(LeaseLost(tuple(lease.id for lease in dropped), "renew"))
 
     def _reap(self) -> None:
-        reaped = self._backend.reap(self._terms.queues)
+        reaped = self._backend.reap(self._options.queues)
         if reaped:
             logger.warning("%d leases of vanished workers expired; their jobs are ready again", len(reaped))
             crashed = tuple(each.id for each in reaped if each.crashed)
             self._listeners.emit(Reaped(tuple(each.id for each in reaped), crashed))
 
     def _clock_jumped(self, now: float) -> bool:
-        """After a jump of the wall clock, live leases may look expired: wait one lease, so that all are renewed."""
-        drift = self._wall_minus_monotonic()
-        jumped = abs(drift - self._drift) > _CLOCK_JUMP
-        self._drift = drift
+        """After a jump of the wall clock, live leases may look expired: wait one lease until all are renewed."""
+        offset = self._wall_minus_monotonic()
+        jumped = abs(offset - self._clock_offset) > _CLOCK_JUMP_SECONDS
+        self._clock_offset = offset
         if jumped:
-            logger.warning("the clock jumped; nothing is reaped for %g s", self._terms.lease_seconds)
-            self._reap_at = now + self._terms.lease_seconds
+            logger.warning("the clock jumped; nothing is reaped for %g s", self._options.lease_seconds)
+            self._reap_at = now + self._options.lease_seconds
         return jumped
 
     def _wall_minus_monotonic(self) -> float:

@@ -1,4 +1,4 @@
-"""Lane: some queues, how they are chosen, and how many of their jobs run where at once."""
+"""What a worker serves: its lanes, each with its queues and its runner, and the options for all of them."""
 
 import os
 import random
@@ -10,15 +10,21 @@ from tenure.errors import SettingsError
 
 RunnerKind = Literal["inline", "process", "threads", "event_loop"]
 RUNNERS: tuple[RunnerKind, ...] = get_args(RunnerKind)
-# A child a core, or as many as blocking and awaiting jobs can use before memory and scheduling tell.
-_SUITABLE: dict[RunnerKind, int] = {"inline": 1, "process": os.cpu_count() or 1, "threads": 16, "event_loop": 100}
+# One child per core; for threads and event_loop, what jobs that wait can use before memory and scheduling cost more.
+_DEFAULT_CONCURRENCY: dict[RunnerKind, int] = {
+    "inline": 1,
+    "process": os.cpu_count() or 1,
+    "threads": 16,
+    "event_loop": 100,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """`concurrency` is by default what suits the runner.
+    """Some queues, and how many of their jobs run at once in which runner.
 
-    Without weights the queues are served strictly in order; with weights each lease draws its order by them.
+    `concurrency` 0 means the default of the runner.
+    Without weights, the queues are served strictly in order. With weights, each lease draws a random order by weight.
     """
 
     queues: tuple[str, ...]
@@ -39,10 +45,10 @@ class Lane:
         for queue, weight in self.weights.items():
             self._check_weight(queue, weight)
         object.__setattr__(self, "queues", tuple(dict.fromkeys(self.queues)))
-        object.__setattr__(self, "concurrency", self.concurrency or _SUITABLE[self.runner])
+        object.__setattr__(self, "concurrency", self.concurrency or _DEFAULT_CONCURRENCY[self.runner])
 
     def order(self) -> list[str]:
-        """The queues in the order this lease should try them."""
+        """The queues in the order in which the next lease should try them."""
         if not self.weights:
             return list(self.queues)
         # Efraimidis and Spirakis: sorting by u^(1/w) draws without replacement in proportion to the weights.
@@ -62,8 +68,8 @@ class Lane:
         return SettingsError(f"{f'lane {self.name!r}' if self.name else 'the lane'} {problem}")
 
 
-def side_by_side(lanes: Sequence[Lane]) -> list[Lane]:
-    """The lanes of one worker, the inline one first, if there is one: it needs the main thread."""
+def arrange_lanes(lanes: Sequence[Lane]) -> list[Lane]:
+    """Check that the lanes fit into one worker; the inline lane comes first, because it needs the main thread."""
     lane_of: dict[str, Lane] = {}
     for lane in lanes:
         for queue in lane.queues:
@@ -76,3 +82,21 @@ def side_by_side(lanes: Sequence[Lane]) -> list[Lane]:
         names = ", ".join(repr(lane.name) for lane in inline)
         raise SettingsError(f"the lanes {names} are inline; one can be, because it runs in the worker's main thread")
     return inline + [lane for lane in lanes if lane.runner != "inline"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """What applies to all lanes of a worker.
+
+    With `burst` the worker ends when no job is ready or running; with `max_jobs` it ends after that many jobs.
+    """
+
+    queues: tuple[str, ...]
+    lease_seconds: float = 15.0
+    burst: bool = False
+    max_jobs: int | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the worker ends by itself."""
+        return self.burst or self.max_jobs is not None

@@ -1,160 +1,253 @@
-"""The leaser: leases by demand and hands admitted attempts to the inbox."""
+"""The leaser: leases jobs as the inbox needs them, and hands the leases to the inbox unopened.
+
+It never opens a message: the runner's thread does that when it takes the lease from the inbox (`pipeline.py`).
+Each turn asks, in this order: does the inbox need jobs, is the backend up, do the limits of the worker allow more,
+which queues are paused or out of tokens. What it gets goes to the inbox; when it gets nothing it waits.
+RunLimits says when a worker that ends by itself (`burst`, `max_jobs`) has to end.
+"""
 
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
-from tenure.backends.contract import Lease, Nack
+from tenure.backends.contract import Backend
+from tenure.backends.messages import Lease, Nack
 from tenure.errors import BackendError
-from tenure.events import Leased
+from tenure.events import Leased, Listeners, Status
+from tenure.worker.backend_breaker import BackendBreaker
+from tenure.worker.guard_holder import Room
+from tenure.worker.held_leases import HeldLeases
 from tenure.worker.inbox import Inbox
-from tenure.worker.lane import Lane
-from tenure.worker.pauses import Pauses
-from tenure.worker.shared import Shared
-from tenure.worker.verdict import UNSTARTED
-from tenure.worker.warden import Room
+from tenure.worker.lane import Lane, WorkerOptions
+from tenure.worker.pipeline import UNSTARTED, Pipeline
+from tenure.worker.roles import GrowingDelay
+from tenure.worker.settler import Settler
 
 logger = logging.getLogger(__name__)
 
-_WAIT = 0.5  # how long one lease call may block: the time a stop may take to be noticed
-_ROOM = 0.02
-_TURN = 0.05  # longer than _ROOM: another lane that waits for what this one does not need has a turn
+_LEASE_WAIT_SECONDS = 0.5  # how long one lease call may block, and so how long a stop may go unnoticed
+_DEMAND_POLL_SECONDS = 0.02
+_TURN_SECONDS = 0.05  # longer than the poll above, so that another lane can lease what this lane does not need
+
+
+@dataclass(frozen=True, slots=True)
+class SharedParts:
+    """What all lanes of one worker share."""
+
+    backend: Backend
+    options: WorkerOptions
+    pipeline: Pipeline
+    held: HeldLeases
+    settler: Settler
+    limits: "RunLimits"
+    listeners: Listeners
+    breaker: BackendBreaker
 
 
 class Leaser:
-    """One for each lane; ends when told to stop, or when a bounded worker has nothing left to do."""
+    """One per lane; ends when it is stopped, or when the worker has reached its limits."""
 
-    def __init__(self, lane: Lane, inbox: Inbox, shared: Shared, on_answer: Callable[[], None]) -> None:
-        """`on_answer` is called once, when the backend has answered."""
+    def __init__(self, lane: Lane, inbox: Inbox, shared: SharedParts, on_answer: Callable[[], None]) -> None:
+        """`on_answer` is called once, when the backend has answered for the first time."""
         self._lane = lane
+        self._queues = list(lane.queues)
         self._inbox = inbox
         self._backend = shared.backend
-        self._seconds = shared.terms.lease_seconds
-        self._bounds = shared.bounds
-        self._holdings = shared.holdings
+        self._seconds = shared.options.lease_seconds
+        self._limits = shared.limits
+        self._held = shared.held
         self._settler = shared.settler
         self._listeners = shared.listeners
-        self._warden = shared.pipeline.warden
-        self._outage = shared.outage
+        self._guards = shared.pipeline.guards
+        self._breaker = shared.breaker
         self._on_answer = on_answer
         self._stopping = threading.Event()
-        self._pauses = Pauses()
+        self._delay = GrowingDelay()
         self._answered = False
-        self.room = threading.Event()
+        self.demand_changed = threading.Event()
         self.ticked: float | None = None
 
     def run(self) -> None:
         try:
-            while not (self._stopping.is_set() or self._bounds.are_reached()):
+            while not (self._stopping.is_set() or self._limits.are_reached()):
                 self.ticked = time.monotonic()
                 self._turn()
         finally:
-            self._holdings.go_on(self)
+            self._held.end_turn(self)
 
     def stop(self) -> None:
-        # Not room.set() too: the main thread may be inside that very call when its signal handler comes here.
+        # Does not set demand_changed: the main thread may be inside that call when its signal handler calls this.
         self._stopping.set()
 
     def _turn(self) -> None:
-        before = self._bounds.before_looking()
-        if self._bounds.has_nothing(self) or not self._holdings.may_grow(self):
-            self._wait_for_room()
+        before = self._limits.before_lease()
+        if self._limits.has_nothing(self) or not self._held.may_lease(self):
+            self._wait_for_demand()
             return
-        wanted = self._inbox.demand(len(self._holdings))
-        if wanted > 0 and (pause := self._outage.pause(self)) > 0:  # whoever is the probe must then ask
-            self._stopping.wait(min(pause, _WAIT))
+        wanted = self._inbox.demand(len(self._held))
+        # The breaker is asked only if a lease follows: the lane that it chooses as the probe must call the backend.
+        if wanted > 0 and self._breaker.failures and (pause := self._breaker.pause(self)) > 0:
+            self._stopping.wait(min(pause, _LEASE_WAIT_SECONDS))
             return
-        limit = self._bounds.claim(wanted) if wanted > 0 else 0
+        limit = self._limits.reserve(wanted) if wanted > 0 else 0
         if limit <= 0:
-            self._wait_for_room()
+            self._wait_for_demand()
             return
-        is_scarce = limit < wanted and self._bounds.are_shared
+        self._lease(limit, before, is_scarce=limit < wanted and self._limits.are_shared)
+
+    def _lease(self, limit: int, before: int | None, *, is_scarce: bool) -> None:
         asked = time.monotonic()
         try:
-            room, pause = self._warden.room(self._lane.order())
-            leases = self._lease(room, limit, asked, is_scarce=is_scarce) if room else []
+            room, pause = self._guards.room(self._lane.order() if self._lane.weights else self._queues)
+            leases = self._lease_from(room, limit, is_scarce=is_scarce) if room else []
+            if leases:
+                self._delay.reset()
+                self._hand_over(leases, asked)
         except BackendError as error:
-            self._fail(error)
+            self._on_failure(error)
             return
         finally:
-            self._bounds.unclaim(limit)
-        if room and self._outage.over():
+            self._limits.release(limit)
+        if room and self._breaker.failures and self._breaker.succeeded():
             logger.warning("the backend answers again")
-        self._answer()
-        if not room and not self._bounds.ends_when_empty:
-            self._stopping.wait(min(pause, _WAIT))  # until there is a token, or the pause is over
+        self._report_answer()
+        if not room and not self._limits.ends_when_empty:
+            self._stopping.wait(min(pause, _LEASE_WAIT_SECONDS))  # until a queue has tokens or is resumed
         elif not leases:
-            self._wait_for_work(asked, before, is_scarce=is_scarce)
+            self._wait_for_jobs(asked, before, is_scarce=is_scarce)
 
-    def _fail(self, error: BackendError) -> None:
-        pause = self._outage.failed()
-        queues = ", ".join(self._lane.queues)
-        if pause is None:
-            logger.warning("leasing from %s failed, trying again: %s", queues, error)
-            self._stopping.wait(self._pauses.longer())
-        else:
-            logger.warning(
-                "leasing from %s failed, and not for the first time; next try in %.1f s: %s", queues, pause, error
-            )
-
-    def _lease(self, room: Room, limit: int, asked: float, *, is_scarce: bool) -> list[Lease]:
-        # The first answer says that the backend is there, so it is not waited for.
-        wait = 0.0 if self._bounds.ends_when_empty or is_scarce or not self._answered else _WAIT
-        leases = self._lease_from(room, limit, wait)
-        self._answer()
-        if leases:
-            self._pauses.reset()
-            self._hand_on(leases, asked)
-        return leases
-
-    def _answer(self) -> None:
-        if not self._answered:
-            self._answered = True
-            self._on_answer()
-
-    def _lease_from(self, room: Room, limit: int, wait: float) -> list[Lease]:
-        """From the first portion that has any; what is waited for is few enough for all of them."""
+    def _lease_from(self, room: Room, limit: int, *, is_scarce: bool) -> list[Lease]:
+        """Lease from the first portion that has jobs; while the leaser waits, from all, as few as suit each of them."""
+        # The first call does not wait: its answer shows that the backend is there.
+        wait = 0.0 if self._limits.ends_when_empty or is_scarce or not self._answered else _LEASE_WAIT_SECONDS
         if len(room) > 1:
-            for queues, most in room:
-                if leases := self._backend.lease(queues, limit=min(limit, most), seconds=self._seconds):
+            for queues, room_left in room:
+                if leases := self._backend.lease(queues, limit=min(limit, room_left), seconds=self._seconds):
+                    self._report_answer()
                     return leases
         queues = [queue for portion, _ in room for queue in portion]
-        most = min(most for _, most in room)
-        return self._backend.lease(queues, limit=min(limit, most), seconds=self._seconds, wait=wait)
+        room_left = min(left for _, left in room)
+        leases = self._backend.lease(queues, limit=min(limit, room_left), seconds=self._seconds, wait=wait)
+        self._report_answer()
+        return leases
 
-    def _wait_for_work(self, asked: float, before: int | None, *, is_scarce: bool) -> None:
-        self._holdings.go_on(self)
-        if self._bounds.ends_when_empty:
-            self._bounds.found_nothing(self, before)
-            if before is None:
-                self._wait_for_room()
-        elif is_scarce:
-            self._stopping.wait(_TURN)
-        elif time.monotonic() - asked < _WAIT / 2:  # a backend that cannot block is polled, ever more slowly
-            self._stopping.wait(self._pauses.longer())
-
-    def _hand_on(self, leases: list[Lease], asked: float) -> None:
-        # The lease counts from before it was asked for: what the network took is gone.
-        if not self._holdings.hold(leases, asked, self._seconds):
+    def _hand_over(self, leases: list[Lease], asked: float) -> None:
+        if not self._held.hold(leases, asked, self._seconds):
             self._hand_back(leases)
             return
-        self._holdings.go_on(self)
+        self._held.end_turn(self)
         if self._listeners:
             for queue, same in groupby(leases, key=attrgetter("queue")):
                 self._listeners.emit(Leased(queue, tuple([lease.id for lease in same])))
         self._inbox.fill(leases)
 
     def _hand_back(self, leases: list[Lease]) -> None:
-        """One of these, or one that another lane runs, is a suspect and must run alone."""
+        """One of these jobs, or one that another lane runs, is a suspect and must run alone."""
         for lease in leases:
-            kept = Nack(lease=lease, charge="suspect", reason="suspect")
-            self._settler.settle(kept if lease.suspect else Nack(lease=lease, reason=UNSTARTED))
+            suspect = Nack(lease=lease, charge="suspect", reason="suspect")
+            self._settler.settle(suspect if lease.suspect else Nack(lease=lease, reason=UNSTARTED))
         if leases[0].suspect:
-            self._holdings.leave_alone(self)
+            self._held.lease_next_alone(self)
 
-    def _wait_for_room(self) -> None:
-        self.room.wait(_ROOM)
-        self.room.clear()
+    def _report_answer(self) -> None:
+        if not self._answered:
+            self._answered = True
+            self._on_answer()
+
+    def _on_failure(self, error: BackendError) -> None:
+        pause = self._breaker.failed()
+        queues = ", ".join(self._lane.queues)
+        if pause is None:
+            logger.warning("leasing from %s failed, trying again: %s", queues, error)
+            self._stopping.wait(self._delay.next())
+        else:
+            logger.warning("leasing from %s failed repeatedly; next try in %.1f s: %s", queues, pause, error)
+
+    def _wait_for_jobs(self, asked: float, before: int | None, *, is_scarce: bool) -> None:
+        self._held.end_turn(self)
+        if self._limits.ends_when_empty:
+            self._limits.found_nothing(self, before)
+            if before is None:
+                self._wait_for_demand()
+        elif is_scarce:
+            self._stopping.wait(_TURN_SECONDS)
+        elif time.monotonic() - asked < _LEASE_WAIT_SECONDS / 2:  # this backend cannot block: poll it ever more slowly
+            self._stopping.wait(self._delay.next())
+
+    def _wait_for_demand(self) -> None:
+        self.demand_changed.wait(_DEMAND_POLL_SECONDS)
+        self.demand_changed.clear()
+
+
+class RunLimits:
+    """The limits of one worker, counted over all its lanes.
+
+    A burst ends when every lane has found its queues empty and no job was leased since: a job may enqueue another.
+    """
+
+    def __init__(self, options: WorkerOptions, lanes: int, held: HeldLeases, tally: Counter[Status]) -> None:
+        self.ends_when_empty = options.burst
+        self._max_jobs = options.max_jobs
+        self._lanes = lanes
+        self._held = held
+        self._tally = tally
+        self._lock = threading.Lock()
+        self._reserved = 0
+        self._granted_when_empty: dict[object, int] = {}
+
+    @property
+    def are_shared(self) -> bool:
+        return self._lanes > 1
+
+    def drain(self) -> None:
+        """From now on, end when no job is ready or running."""
+        self.ends_when_empty = True
+
+    def are_reached(self) -> bool:
+        if self._max_jobs is not None and counted_jobs(self._tally) >= self._max_jobs:
+            return True
+        return self.ends_when_empty and self._every_lane_is_empty()
+
+    def reserve(self, wanted: int) -> int:
+        """How many of these may be leased; the leaser gives them back with `release` once its leases are held."""
+        if self._max_jobs is None:
+            return wanted
+        with self._lock:
+            # Read before the tally: a job that is settled in between counts twice, never not at all.
+            unsettled = len(self._held) + self._reserved
+            reserved = max(0, min(wanted, self._max_jobs - unsettled - counted_jobs(self._tally)))
+            self._reserved += reserved
+        return reserved
+
+    def release(self, count: int) -> None:
+        if self._max_jobs is not None:
+            with self._lock:
+                self._reserved -= count
+
+    def before_lease(self) -> int | None:
+        """What to pass to `found_nothing` if the lease that follows is empty; None while a held job may enqueue one."""
+        granted = self._held.granted
+        return None if len(self._held) else granted
+
+    def found_nothing(self, lane: object, before: int | None) -> None:
+        """This lane leased and got nothing; `before` is what `before_lease` returned."""
+        if before is not None:
+            self._granted_when_empty[lane] = before
+
+    def has_nothing(self, lane: object) -> bool:
+        """Whether this lane found its queues empty, and no lane was granted a lease since."""
+        return self.ends_when_empty and self._granted_when_empty.get(lane) == self._held.granted
+
+    def _every_lane_is_empty(self) -> bool:
+        counts = list(self._granted_when_empty.values())
+        return len(counts) == self._lanes and all(granted == self._held.granted for granted in counts)
+
+
+def counted_jobs(tally: Counter[Status]) -> int:
+    """How many jobs count towards `most`: all settled ones except those that were postponed at no cost."""
+    return tally.total() - tally[Status.POSTPONED]

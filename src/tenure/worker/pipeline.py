@@ -1,15 +1,23 @@
-"""Pipeline: a lease in, an attempt out; an outcome in, a verdict out; what may not run gets its verdict at the door."""
+"""Pipeline: turns a lease into an attempt before the run, and an outcome into a verdict after it.
 
+`admit` verifies and opens the message, finds its handler and takes its guards; a job that may not run gets its verdict
+there. `conclude` decides what follows from an outcome and adds the jobs that the end of this job enqueues.
+The decisions, `decide` and `refuse`, are pure functions at the end of the file.
+"""
+
+import logging
 import random
 from collections.abc import Sequence
 
 from msgspec import UNSET, Struct, structs
 
-from tenure.backends.contract import Abandon, Lease, Nack, Verdict
+from tenure.backends.messages import Abandon, Ack, Lease, Nack, Park, Verdict
 from tenure.clock import MICROSECOND, Clock
-from tenure.definition.failure import from_exception
+from tenure.definition.duration import to_seconds
+from tenure.definition.failure import Failure, from_exception
+from tenure.definition.job import DEFAULT_MAX_CRASHES
 from tenure.definition.registry import Registry
-from tenure.definition.retry import RetryPolicy
+from tenure.definition.retry import Backoff, RetryPolicy
 from tenure.errors import (
     ForbiddenHandler,
     MessageRejected,
@@ -18,49 +26,49 @@ from tenure.errors import (
     UnknownKey,
     UnsupportedVersion,
 )
+from tenure.events import Run, Settlement, Status
 from tenure.execution.attempt import Attempt, check_version
-from tenure.execution.outcome import MAX_OUTPUT, Outcome, cut
-from tenure.guards.memory import MemoryStore
+from tenure.execution.outcome import MAX_OUTPUT, Outcome, truncate
+from tenure.guards.store import MemoryStore
 from tenure.wire.envelope import Envelope, Follower, Wire
-from tenure.worker.following import Following
-from tenure.worker.verdict import decide, refuse, run_of
-from tenure.worker.warden import Warden
+from tenure.worker.callbacks import CallbackMessages
+from tenure.worker.guard_holder import SKIPPED, GuardHolder
 
-WAITED_FOR = (UnknownHandler, UnknownKey, UnsupportedVersion, NewerPayload)  # a deploy may be under way
-_LOOK_AGAIN = 5.0
+MAY_BE_DEPLOYED = (UnknownHandler, UnknownKey, UnsupportedVersion, NewerPayload)  # a deploy may be in progress
+_DEPLOY_POLL_SECONDS = 5.0
 
 
-class Defaults(Struct, frozen=True, kw_only=True):
+class JobDefaults(Struct, frozen=True, kw_only=True):
     """What an app decides for jobs that do not say otherwise.
 
-    `patience` is how long a deploy may take until the unknown is dead; `on_dead` follows every death.
-    `max_output` is how many characters are kept of what a handler returns and prints.
+    A job with an unknown handler, key or version is dead after `unknown_timeout` seconds. `on_dead` is enqueued for
+    every dead job. Output of handlers above `max_output` characters is cut.
     """
 
     retry: RetryPolicy
     timeout: float | None = None
-    patience: float = 3600.0
+    unknown_timeout: float = 3600.0
     on_dead: Follower | None = None
     max_output: int = MAX_OUTPUT
 
 
 class Pipeline:
-    """Verifies, opens and resolves."""
+    """Shared by the lanes of a worker."""
 
     def __init__(
-        self, wire: Wire, registry: Registry, clock: Clock, defaults: Defaults, *, warden: Warden | None = None
+        self, wire: Wire, registry: Registry, clock: Clock, defaults: JobDefaults, *, guards: GuardHolder | None = None
     ) -> None:
         self._wire = wire
         self._registry = registry
         self.clock = clock
         self._defaults = defaults
-        self._following = Following(wire, clock, defaults.on_dead)
-        self.worker: str | None = None  # whose attempts these are; known once there is one
-        self.warden = warden or Warden(MemoryStore(clock))
+        self._callbacks = CallbackMessages(wire, clock, defaults.on_dead)
+        self.worker: str | None = None  # the name of the worker, set when there is one
+        self.guards = guards or GuardHolder(MemoryStore(clock))
 
     @property
     def handlers(self) -> tuple[str, ...]:
-        """The names of those that are registered by now."""
+        """The names of the handlers that are registered now."""
         return tuple(self._registry.keys())
 
     @property
@@ -68,52 +76,54 @@ class Pipeline:
         return tuple(self._wire.ring.kids)
 
     def admit(self, leases: Sequence[Lease]) -> tuple[list[Attempt], list[Verdict]]:
-        """The attempts to run, and the verdicts on what may not."""
+        """The attempts to run, and the verdicts on the jobs that may not run."""
         now = self.clock.now()
         attempts: list[Attempt] = []
         verdicts: list[Verdict] = []
         for lease in leases:
-            admitted = self._admit(lease, now)
+            admitted = self._open(lease, now)
             if isinstance(admitted, Attempt):
                 attempts.append(admitted)
             else:
                 verdicts.append(admitted)
-        attempts, refused = self.warden.admit(attempts, now)
+        attempts, refused = self.guards.admit(attempts, now)
         return attempts, verdicts + refused
 
     def conclude(self, attempt: Attempt, outcome: Outcome) -> Verdict:
         if outcome.refusal is not None:
-            return self.warden.refuse(attempt.ticket, outcome.refusal, self.clock.now())
+            return self.guards.refuse(attempt.ticket, outcome.refusal, self.clock.now())
         if outcome.output is not None and len(outcome.output) > self._defaults.max_output:
-            outcome = structs.replace(outcome, output=cut(outcome.output, self._defaults.max_output))
-        run = run_of(attempt, outcome, self.worker)
-        return self._following.attach(decide(attempt, outcome, self._defaults.retry, run), attempt.envelope)
+            outcome = structs.replace(outcome, output=truncate(outcome.output, self._defaults.max_output))
+        verdict = decide(attempt, outcome, self._defaults.retry, run_of(attempt, outcome, self.worker))
+        if attempt.envelope.callbacks is UNSET and not isinstance(verdict, Abandon):
+            return verdict  # most jobs: their end enqueues nothing
+        return self._callbacks.attach(verdict, attempt.envelope)
 
-    def _admit(self, lease: Lease, now: int) -> Attempt | Verdict:
+    def _open(self, lease: Lease, now: int) -> Attempt | Verdict:
         envelope: Envelope | None = None
         try:
             envelope = self._wire.open(lease.body, lease.queue, lease.id)
             handler = self._registry.resolve(envelope.job, lease.queue)
             check_version(handler, envelope)
-        except WAITED_FOR as error:
+        except MAY_BE_DEPLOYED as error:
             verdict = self._wait_for_deploy(lease, envelope, error, now)
-            return self._following.attach(verdict, envelope)
+            return self._callbacks.attach(verdict, envelope)
         except (ForbiddenHandler, MessageRejected) as error:
-            return self._following.attach(_reject(lease, error, now), envelope)
+            return self._callbacks.attach(_reject(lease, error, now), envelope)
         refused = refuse(lease, envelope, now)
         if refused is not None:
-            return self._following.attach(refused, envelope)
+            return self._callbacks.attach(refused, envelope)
         timeout = self._defaults.timeout if envelope.timeout is UNSET else envelope.timeout
         return Attempt(handler, envelope, lease.attempts + 1, lease.crashes, lease.fence, timeout, lease)
 
     def _wait_for_deploy(self, lease: Lease, envelope: Envelope | None, error: Exception, now: int) -> Verdict:
-        """A handler or key we do not know may be on its way to us: later, at no cost, but not for ever."""
+        """Postpone at no cost, because the next deploy may bring the handler or the key; but not for ever."""
         if envelope is not None and (refused := refuse(lease, envelope, now)):
             return refused
-        if now - lease.due > self._defaults.patience * MICROSECOND:
+        if now - lease.due > self._defaults.unknown_timeout * MICROSECOND:
             return _reject(lease, error, now)
-        pause = _LOOK_AGAIN * (1 + random.random())  # noqa: S311 - jitter
-        return Nack(lease=lease, delay=pause, reason=reason_of(error))
+        delay = _DEPLOY_POLL_SECONDS * (1 + random.random())  # noqa: S311 - jitter
+        return Nack(lease=lease, delay=delay, reason=reason_of(error))
 
 
 def _reject(lease: Lease, error: Exception, now: int) -> Verdict:
@@ -121,7 +131,131 @@ def _reject(lease: Lease, error: Exception, now: int) -> Verdict:
 
 
 def reason_of(error: Exception) -> str:
-    """The code that is kept with a job which may not run for this."""
+    """The reason code that is stored with a job that may not run because of this error."""
     if isinstance(error, MessageRejected):
         return error.reason
     return "forbidden" if isinstance(error, ForbiddenHandler) else "unknown_handler"
+
+
+logger = logging.getLogger(__name__)
+
+REJECTED = frozenset(
+    {"malformed", "bad_signature", "unknown_key", "unsupported_version", "forbidden", "invalid_payload"}
+    | {"out_of_scope", "wrong_audience"}
+)
+REASONS = REJECTED | {"retries_exhausted", "timeout", "crash_loop", "unknown_handler", "newer_payload"}
+UNSTARTED = "unstarted"
+
+
+def decide(attempt: Attempt, outcome: Outcome, default: RetryPolicy, run: Run | None = None) -> Verdict:
+    """Done, run again, or dead: the only place that decides it; `run` is stored with the verdict."""
+    if outcome.kind == "succeeded":
+        return Ack(lease=attempt.ticket, seconds=outcome.seconds, output=outcome.output, run=run)
+    if run and outcome.failure:
+        outcome = structs.replace(outcome, failure=structs.replace(outcome.failure, run=run))
+    return structs.replace(_decide_unsuccessful(attempt, outcome, default), run=run)
+
+
+def run_of(attempt: Attempt, outcome: Outcome, worker: str | None) -> Run:
+    """What is stored about an attempt. The wait is known only for the first lease: later ones include delays."""
+    lease: Lease = attempt.ticket
+    wait = max(0, outcome.started - lease.due) / MICROSECOND if lease.fence == 1 else None
+    return Run(
+        attempt.envelope.job,
+        outcome.started,
+        outcome.seconds,
+        wait,
+        outcome.cpu,
+        outcome.memory,
+        worker,
+        outcome.is_json,
+    )
+
+
+def _decide_unsuccessful(attempt: Attempt, outcome: Outcome, default: RetryPolicy) -> Ack | Nack | Abandon:
+    lease: Lease = attempt.ticket
+    match outcome.kind:
+        case "cancelled":
+            return Ack(lease=lease, state="cancelled", seconds=outcome.seconds, reason=outcome.reason)
+        case "postponed":
+            return Nack(lease=lease, delay=outcome.delay or 0.0, reason=outcome.reason)
+        case "interrupted" | "neighbour":  # a suspect stays a suspect
+            return Nack(lease=lease, charge="suspect" if lease.suspect else None, reason=outcome.reason)
+        case "suspect":
+            return Nack(lease=lease, charge="suspect", failure=outcome.failure, reason=outcome.reason)
+        case "crashed":
+            return _crashed(attempt, lease, outcome, default)
+        case "unfit":
+            return Abandon(lease=lease, reason=outcome.reason or "invalid_payload", failure=outcome.failure)
+    if lease.attempts >= attempt.envelope.max_retries:
+        reason = "timeout" if outcome.kind == "timed_out" else "retries_exhausted"
+        return Abandon(lease=lease, reason=reason, charge="attempt", failure=outcome.failure)
+    delay = outcome.delay
+    if delay is None:
+        delay = _retry_delay(policy_for(attempt, default), lease.attempts + 1)
+    return Nack(lease=lease, delay=delay, charge="attempt", failure=outcome.failure, reason=outcome.kind)
+
+
+def _crashed(attempt: Attempt, lease: Lease, outcome: Outcome, default: RetryPolicy) -> Nack | Abandon:
+    """After the first crash the job runs again at once, after later ones with backoff, up to `max_crashes`."""
+    if lease.crashes >= _crash_budget(attempt.envelope):
+        return Abandon(lease=lease, reason="crash_loop", charge="crash", failure=outcome.failure)
+    delay = _retry_delay(policy_for(attempt, default), lease.crashes) if lease.crashes else 0.0
+    return Nack(lease=lease, delay=delay, charge="crash", failure=outcome.failure, reason=outcome.reason)
+
+
+def _crash_budget(envelope: Envelope) -> int:
+    return DEFAULT_MAX_CRASHES if envelope.max_crashes is UNSET else envelope.max_crashes
+
+
+def policy_for(attempt: Attempt, default: RetryPolicy) -> RetryPolicy:
+    """The job's own policy, else its handler's, else the app's."""
+    backoff = attempt.envelope.backoff
+    return backoff if backoff is not UNSET else attempt.handler.retry or default
+
+
+def _retry_delay(policy: RetryPolicy, retry: int) -> float:
+    """Seconds before a retry. If the user's policy raises or returns no valid number, the default backoff is used."""
+    try:
+        return to_seconds(policy.delay(retry), "the delay of a retry policy")
+    except Exception:
+        logger.exception("retry policy %r failed on retry %d; the default backoff is used instead", policy, retry)
+        return Backoff().delay(retry)
+
+
+def refuse(lease: Lease, envelope: Envelope, now: int) -> Verdict | None:
+    """A verdict for a message that is valid but may not run any more; None when it may run."""
+    if lease.crashes > _crash_budget(envelope):
+        message = f"{lease.crashes} workers vanished while they ran this job and nothing else"
+        evidence = Failure(type="CrashLoop", message=message, at=now, attempt=lease.attempts + 1)
+        return Abandon(lease=lease, reason="crash_loop", failure=evidence)
+    if envelope.expires_at is not UNSET and envelope.expires_at.timestamp() * 1_000_000 <= now:
+        return Ack(lease=lease, state="expired", reason=f"expired at {envelope.expires_at.isoformat()}")
+    return None
+
+
+_STATUS_OF_END = {"done": Status.ACKED, "cancelled": Status.CANCELLED, "expired": Status.EXPIRED}
+
+
+def status_of(verdict: Verdict) -> Status:
+    if isinstance(verdict, Ack):
+        if verdict.reason is not None and verdict.reason.startswith(SKIPPED):
+            return Status.SKIPPED_IDEMPOTENT
+        return _STATUS_OF_END[verdict.state]
+    if isinstance(verdict, Park):
+        return Status.POSTPONED
+    if isinstance(verdict, Nack):
+        return Status.REQUEUED if verdict.charge in ("attempt", "crash") else Status.POSTPONED
+    return Status.REJECTED if verdict.reason in REJECTED else Status.DEAD_LETTERED
+
+
+def settlement(verdict: Verdict) -> Settlement:
+    """What listeners receive about a verdict."""
+    lease = verdict.lease
+    if isinstance(verdict, Ack):
+        return Settlement(
+            lease.id, lease.queue, status_of(verdict), lease.attempts + 1, verdict.reason, False, verdict.run
+        )
+    failed = isinstance(verdict, (Nack, Abandon)) and verdict.charge in ("attempt", "crash")
+    run = None if isinstance(verdict, Park) else verdict.run
+    return Settlement(lease.id, lease.queue, status_of(verdict), lease.attempts + 1, verdict.reason, failed, run)

@@ -1,6 +1,10 @@
-"""Roles: threads that must not die quietly."""
+"""Roles: the long-running threads of a worker, and the delay they wait between two tries.
+
+A role that fails never ends silently: its error is logged and passed on, and it stops the worker.
+"""
 
 import logging
+import random
 import threading
 from collections.abc import Callable
 from typing import Protocol
@@ -9,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 class Role(Protocol):
-    """Something that runs in a thread of its own until it is told to stop."""
+    """Something that runs in its own thread until `stop` is called."""
 
     def run(self) -> None: ...
 
@@ -17,29 +21,48 @@ class Role(Protocol):
 
 
 class RoleThread:
-    """A role on its thread; an error that ends it is kept, and told to whoever watches."""
+    """A role and its thread."""
 
     def __init__(
-        self, role: Role, on_death: Callable[[BaseException], None], on_end: Callable[[], None] = lambda: None
+        self, role: Role, on_error: Callable[[BaseException], None], on_end: Callable[[], None] = lambda: None
     ) -> None:
+        """`on_error` receives the error that ended the role; `on_end` is called however the role ended."""
         self._role = role
-        self._on_death = on_death
+        self._on_error = on_error
         self._on_end = on_end
         self._thread = threading.Thread(target=self._run, name=f"tenure-{type(role).__name__.lower()}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self, patience: float | None = None) -> None:
-        """Tell it to stop and wait until it has, or for this long."""
+    def stop(self, timeout: float | None = None) -> None:
+        """Stop the role and wait until its thread has ended, at most `timeout` seconds."""
         self._role.stop()
-        self._thread.join(patience)
+        self._thread.join(timeout)
 
     def _run(self) -> None:
         try:
             self._role.run()
         except BaseException as error:
-            logger.exception("the %s died", type(self._role).__name__.lower())
-            self._on_death(error)
+            logger.exception("the %s failed", type(self._role).__name__.lower())
+            self._on_error(error)
         finally:
             self._on_end()
+
+
+class GrowingDelay:
+    """Doubles from `first` seconds up to `most`; each delay varies by a fifth, so that workers do not retry in step."""
+
+    def __init__(self, first: float = 0.05, longest: float = 5.0) -> None:
+        self._first = first
+        self._longest = longest
+        self._next = first
+
+    def next(self) -> float:
+        """The seconds to wait now; the next call returns about twice as many."""
+        delay = self._next
+        self._next = min(self._longest, delay * 2)
+        return delay * (0.8 + 0.4 * random.random())  # noqa: S311 - jitter
+
+    def reset(self) -> None:
+        self._next = self._first

@@ -1,7 +1,7 @@
-"""The settler: gathers verdicts and settles them in few round trips.
+"""The settler: collects verdicts and settles them in few calls of the backend.
 
 It flushes when the runner is idle, when a batch is full, or a few milliseconds after the first verdict:
-what has run and is not settled runs again should this worker be killed.
+a job that has run and is not settled runs again if this worker is killed.
 """
 
 import logging
@@ -14,137 +14,138 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from tenure.backends.contract import Abandon, Ack, Backend, Lease, Nack, Park, Parking, Verdict
+from tenure.backends.contract import Backend
+from tenure.backends.messages import Abandon, Ack, Lease, Nack, Park, Verdict
 from tenure.errors import BackendError
 from tenure.events import Enqueued, LeaseLost, Listeners, NotBuried, Settled, Settlement, Status
-from tenure.worker.chronicler import Chronicler
-from tenure.worker.holdings import Holdings
-from tenure.worker.outcomes import log_outcomes
-from tenure.worker.pauses import Pauses
-from tenure.worker.verdict import settlement
-from tenure.worker.warden import Warden
+from tenure.worker.archive_writer import ArchiveWriter
+from tenure.worker.guard_holder import GuardHolder
+from tenure.worker.held_leases import HeldLeases
+from tenure.worker.logs import log_outcomes
+from tenure.worker.logs import logger as outcome_logger
+from tenure.worker.pipeline import settlement
+from tenure.worker.roles import GrowingDelay
 
 logger = logging.getLogger(__name__)
 
 V = TypeVar("V", Ack, Nack, Abandon, Park, Verdict)
 E = TypeVar("E", Ack, Abandon)
 F = TypeVar("F", Nack, Abandon)
-FULL = 500  # larger batches gained nothing (docs/adr/0003)
-FULL_OF_LONG = 10  # with 32 threads of 5 ms a kill repeated 50 finished jobs before
-_LONG = 0.001  # seconds of a job: those that take less come in floods
-LINGER = 0.01
-_LAST_TRIES = 5
+BATCH_SIZE = 500  # larger batches gained nothing (docs/adr/0003)
+LONG_JOB_BATCH_SIZE = 10  # with BATCH_SIZE, 32 threads and jobs of 5 ms, a kill repeated 50 finished jobs
+FLUSH_DELAY = 0.01
+_LONG_JOB_SECONDS = 0.001  # shorter jobs end in large numbers at once
+_TRIES_WHILE_STOPPING = 5
 
 
 class Settler:
-    """`tally` counts what became of every delivery so far; `worker` is the name that failures are kept under.
+    """`tally` counts the status of every delivery so far; `worker` is the name stored with failures.
 
-    A `recorder` is told of every verdict that was settled, a batch at a time.
+    `recorder` is called with the verdicts that were settled, one batch at a time.
     """
 
     def __init__(
         self,
         backend: Backend,
-        holdings: Holdings,
+        held: HeldLeases,
         listeners: Listeners,
-        warden: Warden,
+        guards: GuardHolder,
         worker: str | None = None,
     ) -> None:
         self._worker = worker
-        self.chronicler: Chronicler | None = None
         self._backend = backend
-        self._warden = warden
-        self._holdings = holdings
+        self._guards = guards
+        self._held = held
         self._listeners = listeners
         self._verdicts: deque[Verdict] = deque()
         self._first = threading.Event()
-        self._hurry = threading.Event()
-        self._full = FULL
+        self._flush_now = threading.Event()
+        self._batch_size = BATCH_SIZE
         self._stopping = False
-        self.ticked: float | None = None  # none while there is nothing to do
+        self.ticked: float | None = None  # None while there is nothing to do
         self.tally: Counter[Status] = Counter()
         self.recorder: Callable[[Sequence[Verdict]], None] | None = None
+        self.archive_writer: ArchiveWriter | None = None
 
     def settle(self, verdict: Verdict) -> None:
         self._verdicts.append(verdict)
         if not self._first.is_set():
-            self._full = _full(verdict)
+            self._batch_size = _batch_size(verdict)
             self._first.set()
-        if len(self._verdicts) >= self._full:
-            self._hurry.set()
+        if len(self._verdicts) >= self._batch_size:
+            self._flush_now.set()
 
-    def hurry(self) -> None:
-        """Flush what there is: nothing more is coming soon."""
+    def flush_soon(self) -> None:
+        """Flush what there is: the runner is idle, so no further verdicts come soon."""
         if self._verdicts:
-            self._hurry.set()
+            self._flush_now.set()
 
     def run(self) -> None:
-        """Until told to stop and nothing is left."""
+        """Until it is stopped and nothing is left."""
         while not (self._stopping and not self._verdicts):
             self.ticked = None
             self._first.wait()
             self.ticked = time.monotonic()
-            self._hurry.wait(LINGER)
+            self._flush_now.wait(FLUSH_DELAY)
             self._first.clear()
-            self._hurry.clear()
+            self._flush_now.clear()
             self._flush([self._verdicts.popleft() for _ in range(len(self._verdicts))])
 
     def stop(self) -> None:
         """Settle the rest, then end."""
         self._stopping = True
         self._first.set()
-        self._hurry.set()
+        self._flush_now.set()
 
     def _flush(self, verdicts: Sequence[Verdict]) -> None:
-        verdicts = self._warden.attach(verdicts)
-        lost = self._apply(self._warden.mark, verdicts)
+        verdicts = self._guards.attach(verdicts)
+        lost = self._apply(self._guards.mark, verdicts)
         lost += self._apply(partial(self._end, self._backend.ack), [v for v in verdicts if isinstance(v, Ack)])
-        lost += self._apply(self._backend.nack, [self._named(v) for v in verdicts if isinstance(v, Nack)])
-        dead = [self._named(v) for v in verdicts if isinstance(v, Abandon)]
-        lost += self._apply(self._bury, dead)
-        if isinstance(self._backend, Parking):
-            lost += self._apply(self._backend.park, [v for v in verdicts if isinstance(v, Park)])
-        settlements = self._count(verdicts, lost)  # before it is dropped, or it would be nowhere for a moment
-        self._holdings.drop([verdict.lease for verdict in verdicts])
-        self._report(verdicts, settlements, lost)
-        if self.chronicler is not None:
-            gone = {(lease.id, lease.fence) for lease in lost}
-            self.chronicler.take([each for each in verdicts if (each.lease.id, each.lease.fence) not in gone])
-
-    def _named(self, verdict: F) -> F:
-        """The verdict, its failure signed with the worker's name: the child that wrote it does not know it."""
-        if verdict.failure is None:
-            return verdict
-        return structs.replace(verdict, failure=structs.replace(verdict.failure, worker=self._worker))
+        lost += self._apply(self._backend.nack, [self._signed(v) for v in verdicts if isinstance(v, Nack)])
+        dead = [self._signed(v) for v in verdicts if isinstance(v, Abandon)]
+        lost += self._apply(self._abandon, dead)
+        if self._backend.parking is not None:
+            lost += self._apply(self._backend.parking.park, [v for v in verdicts if isinstance(v, Park)])
+        settled = _without(verdicts, lost)
+        settlements = self._count(settled)  # before the leases are dropped: a job must always be counted somewhere
+        self._held.drop([verdict.lease for verdict in verdicts])
+        self._report(settlements, lost)
+        if dead or outcome_logger.isEnabledFor(logging.INFO):
+            log_outcomes(settled)
+        if self.recorder is not None:
+            self.recorder(settled)
+        if self.archive_writer is not None:
+            self.archive_writer.take(settled)
 
     def _apply(self, verb: Callable[[Sequence[V]], list[Lease]], verdicts: Sequence[V]) -> list[Lease]:
-        """One verb on its verdicts, tried until the backend answers: finished work is not forgotten.
+        """Call one verb with its verdicts until the backend answers: finished work must not be lost.
 
         A worker that stops gives up after a few tries; the leases then expire and the jobs run again.
         """
-        pauses = Pauses()
+        delay: GrowingDelay | None = None
         tries = 0
-        while verdicts and not (self._stopping and tries >= _LAST_TRIES):
+        while verdicts and not (self._stopping and tries >= _TRIES_WHILE_STOPPING):
             try:
                 return verb(verdicts)
             except BackendError as error:
                 tries += 1
+                delay = delay or GrowingDelay()
                 self.ticked = time.monotonic()
                 logger.warning("settling %d jobs failed: %s", len(verdicts), error)
-                time.sleep(pauses.longer())
+                time.sleep(delay.next())
         return []
 
     def _end(self, verb: Callable[[Sequence[E]], list[Lease]], verdicts: Sequence[E]) -> list[Lease]:
-        """End jobs, once those that follow them are put: a crash in between puts the same ids again, and no more."""
-        follow = [message for verdict in verdicts for message in verdict.follow]
-        if follow:
-            new = set(self._backend.put(follow))
-            for message in follow:
+        """End jobs after their callbacks are put. A crash in between puts the same ids again, which changes nothing."""
+        callbacks = [message for verdict in verdicts for message in verdict.follow]
+        if callbacks:
+            new = set(self._backend.put(callbacks))
+            for message in callbacks:
                 if message.id in new:
                     self._listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
         return verb(verdicts)
 
-    def _bury(self, verdicts: Sequence[Abandon]) -> list[Lease]:
+    def _abandon(self, verdicts: Sequence[Abandon]) -> list[Lease]:
         try:
             return self._end(self._backend.abandon, verdicts)
         except BackendError as error:
@@ -154,31 +155,34 @@ class Settler:
                 self._listeners.emit(NotBuried(queue, ids, str(error)))
             raise
 
-    def _count(self, verdicts: Sequence[Verdict], lost: Sequence[Lease]) -> tuple[Settlement, ...]:
-        refused = {(lease.id, lease.fence) for lease in lost}
-        settlements = tuple(
-            settlement(verdict)
-            for verdict in verdicts
-            if not refused or (verdict.lease.id, verdict.lease.fence) not in refused
-        )
+    def _signed(self, verdict: F) -> F:
+        """The verdict with the worker's name in its failure: the child that wrote the failure does not know it."""
+        if verdict.failure is None:
+            return verdict
+        return structs.replace(verdict, failure=structs.replace(verdict.failure, worker=self._worker))
+
+    def _count(self, settled: Sequence[Verdict]) -> tuple[Settlement, ...]:
+        settlements = tuple([settlement(verdict) for verdict in settled])
         self.tally.update([each.status for each in settlements])
         return settlements
 
-    def _report(self, verdicts: Sequence[Verdict], settlements: tuple[Settlement, ...], lost: Sequence[Lease]) -> None:
+    def _report(self, settlements: tuple[Settlement, ...], lost: Sequence[Lease]) -> None:
         if settlements and self._listeners:
             self._listeners.emit(Settled(settlements))
         if lost:
             logger.warning("%d leases had passed to another holder; their settlement was refused", len(lost))
             self._listeners.emit(LeaseLost(tuple(lease.id for lease in lost), "settle"))
-        if lost:
-            refused = {(lease.id, lease.fence) for lease in lost}
-            verdicts = [each for each in verdicts if (each.lease.id, each.lease.fence) not in refused]
-        log_outcomes(verdicts)
-        if self.recorder is not None:
-            self.recorder(verdicts)
 
 
-def _full(first: Verdict) -> int:
-    """How many make a batch that begins with this one."""
+def _without(verdicts: Sequence[Verdict], lost: Sequence[Lease]) -> Sequence[Verdict]:
+    """The verdicts that the backend accepted."""
+    if not lost:
+        return verdicts
+    refused = {(lease.id, lease.fence) for lease in lost}
+    return [verdict for verdict in verdicts if (verdict.lease.id, verdict.lease.fence) not in refused]
+
+
+def _batch_size(first: Verdict) -> int:
+    """How many verdicts make a full batch that begins with this one."""
     run = None if isinstance(first, Park) else first.run
-    return FULL_OF_LONG if run is not None and run.seconds >= _LONG else FULL
+    return LONG_JOB_BATCH_SIZE if run is not None and run.seconds >= _LONG_JOB_SECONDS else BATCH_SIZE

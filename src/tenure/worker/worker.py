@@ -1,131 +1,157 @@
-"""Worker: owns the roles; starts them, serves in the calling thread, and stops them in the order that loses nothing."""
+"""Worker: wires the roles, starts their threads, serves in the calling thread, and stops them without losing a job.
+
+A job passes through three threads, of which the first two exist once per lane. The first lane runs in the thread that
+calls `run`, because only the main thread can interrupt an inline job:
+
+| thread | does | file |
+| --- | --- | --- |
+| `tenure-leaser` | leases jobs into the inbox of its lane | `leaser.py`, `inbox.py` |
+| the caller of `run`; `tenure-laneruntime` | opens leases, runs jobs, decides | `pipeline.py`, `verdict.py` |
+| `tenure-settler` | settles verdicts in batches | `settler.py` |
+
+Beside them run, once per worker:
+
+| thread | does | file |
+| --- | --- | --- |
+| `tenure-keeper` | renews and reaps leases, hands back unstarted jobs | `keeper.py` |
+| `tenure-lease-watchdog` | gives up leases while the backend does not answer | `keeper.py` |
+| `tenure-cancelwatcher` | stops cancelled jobs, writes progress, if the backend supports both | `cancel_watcher.py` |
+| `tenure-heartbeat` | registers the worker | `heartbeat.py` |
+| `tenure-statsrecorder` | writes statistics | `stats_recorder.py` |
+| `tenure-archivewriter` | writes job records, beside a broker that forgets its jobs | `archive_writer.py` |
+| `tenure-janitor` | deletes old records | `janitor.py` |
+| `tenure-queuehooks`, and `tenure-hook` per call | calls `setup` and `refresh` of queue classes | `queue_hooks.py` |
+
+The app adds roles with `companions` and `add_role`: the recorder of ticks, and the scheduler of `tenure work --cron`.
+A role that fails stops the worker, and `run` raises its error.
+"""
 
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from tenure.backends.asking import Steerable
-from tenure.backends.contract import Backend, Lease
-from tenure.definition.progress import Progress
+from tenure.backends.contract import Backend
+from tenure.backends.messages import ON_REQUEST, Ack, Lease, Nack
+from tenure.definition.context import Progress
 from tenure.events import Listeners, Status, WorkerStarted, WorkerStopped
-from tenure.execution.runners.contract import Runner
-from tenure.worker.bounds import Bounds
-from tenure.worker.chronicler import Chronicler
-from tenure.worker.execution_log import ExecutionLog
-from tenure.worker.holdings import Holdings
+from tenure.execution.attempt import Attempt
+from tenure.execution.outcome import Outcome
+from tenure.execution.runner import Runner
+from tenure.worker.archive_writer import ArchiveWriter
+from tenure.worker.cancel_watcher import CancelWatcher
+from tenure.worker.held_leases import HeldLeases
+from tenure.worker.inbox import GUARDED_BATCH, Inbox
 from tenure.worker.keeper import Keeper
-from tenure.worker.lane import Lane
-from tenure.worker.open_lane import OpenLane
-from tenure.worker.pipeline import Pipeline
+from tenure.worker.lane import Lane, WorkerOptions
+from tenure.worker.leaser import Leaser, RunLimits, SharedParts
+from tenure.worker.logs import ExecutionLog
+from tenure.worker.pipeline import UNSTARTED, Pipeline
 from tenure.worker.roles import Role, RoleThread
 from tenure.worker.settler import Settler
-from tenure.worker.shared import Shared
-from tenure.worker.steersman import Steersman
-from tenure.worker.terms import Terms
 
-_PATIENCE = 5.0  # for roles nothing depends on: a hook of the user's that hangs must not keep the worker
+_COMPANION_STOP_TIMEOUT = 5.0  # a queue hook of the user that hangs must not block the end of the worker
 
-
-# Each statement gives the interpreter away and wants it back while others wait for the database: taking it back
-# within this time instead of 5 ms drained 10 % faster on SQLite; less than this costs Redis 7 %.
-_SWITCH = 0.001
+# Each statement releases the interpreter lock and needs it again while other threads wait for the database: taking it
+# back within this time instead of 5 ms drained 10 % faster on SQLite; a shorter time costs Redis 7 %.
+_SWITCH_INTERVAL = 0.001
 
 
 class Worker:
-    """Lanes, each with its runner; `run` returns when it is told to stop, or when a bounded worker is done.
+    """Lanes, each with its runner; `run` returns when the worker is stopped, or has reached its limits.
 
-    Each lane leases and runs by itself; one settler, one keeper and one of each companion serve them all.
+    Each lane leases and runs by itself; one settler, one keeper and one of each further role serve them all.
     """
 
     def __init__(
         self,
         backend: Backend,
         lanes: Sequence[tuple[Lane, Runner]],
-        terms: Terms,
+        options: WorkerOptions,
         pipeline: Pipeline,
         listeners: Listeners,
         name: str,
         companions: Sequence[Role] = (),
     ) -> None:
-        """The first lane is served in the thread that calls `run`, the others in threads of their own.
+        """The first lane is served in the thread that calls `run`, each other lane in its own thread.
 
-        `companions` are roles that live as long as the worker and that nothing waits for.
+        `companions` are roles that run as long as the worker; jobs do not depend on them.
         """
         pipeline.worker = name
-        self._terms = terms
+        self._options = options
         self._listeners = listeners
         self.name = name
         self.ready = threading.Event()
-        self._answers: list[None] = []
-        self._death: BaseException | None = None
-        self._kept: float | None = None
-        self._log: ExecutionLog | None = None
-        self._holdings = holdings = Holdings()
-        self._settler = settler = Settler(backend, holdings, listeners, pipeline.warden, name)
-        self._bounds = Bounds(terms, len(lanes), holdings, settler.tally)
-        shared = Shared(backend, terms, pipeline, holdings, settler, self._bounds, listeners, pipeline.warden.outage())
-        self._warden = pipeline.warden
-        self._lanes = [OpenLane(lane, runner, shared, self._answered) for lane, runner in lanes]
-        keeper = Keeper(backend, terms, holdings, listeners, pipeline, self._keep, self._lose)
-        self._leasing = [RoleThread(lane.leaser, self._die, on_end=lane.close) for lane in self._lanes]
-        self._serving = [RoleThread(lane, self._die) for lane in self._lanes[1:]]
-        self._settling = RoleThread(self._settler, self._die)
-        roles: list[Role] = [keeper, *companions]
-        if isinstance(backend, Steerable):
-            roles.append(Steersman(backend, holdings, self._cancel, self._progress))
-        self._others = [RoleThread(role, self._die) for role in roles]
+        self._answered: list[None] = []
+        self._error: BaseException | None = None
+        self._keeper_ticked: float | None = None
+        self._execution_log: ExecutionLog | None = None
+        self._held = held = HeldLeases()
+        self._guards = pipeline.guards
+        self._settler = settler = Settler(backend, held, listeners, pipeline.guards, name)
+        self._limits = RunLimits(options, len(lanes), held, settler.tally)
+        breaker = pipeline.guards.backend_breaker()
+        shared = SharedParts(backend, options, pipeline, held, settler, self._limits, listeners, breaker)
+        self._lanes = [LaneRuntime(lane, runner, shared, self._on_answer) for lane, runner in lanes]
+        self._leasers = [RoleThread(lane.leaser, self._fail, on_end=lane.close) for lane in self._lanes]
+        self._further_lanes = [RoleThread(lane, self._fail) for lane in self._lanes[1:]]
+        self._settler_thread = RoleThread(settler, self._fail)
+        roles = [Keeper(backend, options, held, listeners, pipeline, self._hand_back, self._lose), *companions]
+        if backend.control is not None:
+            roles.append(CancelWatcher(backend.control, held, self._cancel, self._progress))
+        self._other_roles = [RoleThread(role, self._fail) for role in roles]
 
-    def accompany(self, role: Role) -> None:
-        """Have another role live as long as this worker; before `run`."""
-        self._others.append(RoleThread(role, self._die))
+    def add_role(self, role: Role) -> None:
+        """Run another role as long as this worker; call it before `run`."""
+        self._other_roles.append(RoleThread(role, self._fail))
 
-    def remember(self, chronicler: Chronicler) -> None:
-        """Have what is settled written down, where the backend does not remember it; before `run`."""
-        self._settler.chronicler = chronicler
-        self.accompany(chronicler)
+    def set_archive_writer(self, writer: ArchiveWriter) -> None:
+        """Write a record of every settled job, where the backend forgets them; call it before `run`."""
+        self._settler.archive_writer = writer
+        self.add_role(writer)
 
-    def record(self, log: ExecutionLog) -> None:
-        """Have what becomes of jobs written there; before `run`, which closes it."""
-        self._settler.recorder = self._log = log
+    def set_execution_log(self, log: ExecutionLog) -> None:
+        """Write every verdict to this log; call it before `run`, which closes the log."""
+        self._settler.recorder = self._execution_log = log
 
     @property
     def tally(self) -> Counter[Status]:
-        """What became of every delivery so far."""
+        """How often each status occurred so far."""
         return self._settler.tally
 
     def silence(self) -> float:
-        """Seconds since the slowest of its loops last came round; a job may run for as long as it likes."""
+        """Seconds since the slowest of its loops last came round; a running job does not count."""
         now = time.monotonic()
-        ticks = (self._settler.ticked, self._kept, *(tick for lane in self._lanes for tick in lane.ticks()))
+        ticks = (self._settler.ticked, self._keeper_ticked, *(tick for lane in self._lanes for tick in lane.ticks()))
         return max((now - tick for tick in ticks if tick is not None), default=0.0)
 
-    def jobs(self, most: int = 20) -> tuple[str, ...]:
+    def jobs(self, limit: int = 20) -> tuple[str, ...]:
         """The ids of the jobs it holds, those it has held longest first."""
-        return self._holdings.ids(most)
+        return self._held.ids(limit)
 
     def run(self) -> Counter[Status]:
-        """Work until stopped or done; returns the tally, or raises what killed a role."""
-        self._listeners.emit(WorkerStarted(self.name, self._terms.queues))
-        usual = sys.getswitchinterval()
-        sys.setswitchinterval(_SWITCH)
-        for thread in (self._settling, *self._others, *self._leasing, *self._serving):
+        """Work until stopped or done; returns the tally, or raises the error of a role that failed."""
+        self._listeners.emit(WorkerStarted(self.name, self._options.queues))
+        interval_before = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH_INTERVAL)
+        for thread in (self._settler_thread, *self._other_roles, *self._leasers, *self._further_lanes):
             thread.start()
         try:
             self._lanes[0].run()
         finally:
-            self.stop()  # it may have ended by itself, as an inline runner does that is worn
-            for thread in (*self._leasing, *self._serving, self._settling):
+            self.stop()  # the lane may have ended by itself: an inline runner does when it has used up its process
+            # In the order that loses nothing: leasers, runners, settler, and the keeper, which renews until then.
+            for thread in (*self._leasers, *self._further_lanes, self._settler_thread):
                 thread.stop()
-            for thread in self._others:
-                thread.stop(_PATIENCE)
-            sys.setswitchinterval(usual)
-            if self._log is not None:
-                self._log.close()
+            for thread in self._other_roles:
+                thread.stop(_COMPANION_STOP_TIMEOUT)
+            sys.setswitchinterval(interval_before)
+            if self._execution_log is not None:
+                self._execution_log.close()
             self._listeners.emit(WorkerStopped(self.name))
-        if self._death is not None:
-            raise self._death
+        if self._error is not None:
+            raise self._error
         return self.tally
 
     def stop(self) -> None:
@@ -136,29 +162,29 @@ class Worker:
     def stop_now(self) -> None:
         """As `stop`, but what is running is interrupted and handed back, at no cost to the job."""
         self.stop()
-        for lane in reversed(self._lanes):  # the first may raise into the job that it runs in this thread
+        for lane in reversed(self._lanes):  # the first lane comes last: it may raise into the job that runs here
             lane.interrupt()
 
     def drain(self) -> None:
         """Finish everything that is ready, then return from `run`; safe in a signal handler."""
-        self._bounds.drain()
+        self._limits.drain()
 
     def reload(self) -> bool:
-        """Have fresh child processes take over, which import the code as it is now; False where jobs run here."""
-        return all(lane.reload() for lane in self._lanes)  # the inline one is asked first
+        """Replace child processes by fresh ones, which import the current code; False if jobs run in this process."""
+        return all(lane.reload() for lane in self._lanes)  # the inline lane is the first
 
-    def _answered(self) -> None:
-        self._answers.append(None)
-        if len(self._answers) == len(self._lanes):
+    def _on_answer(self) -> None:
+        self._answered.append(None)
+        if len(self._answered) == len(self._lanes):
             self.ready.set()
 
-    def _keep(self, age: float) -> None:
-        self._kept = time.monotonic()
+    def _hand_back(self, age: float) -> None:
+        self._keeper_ticked = time.monotonic()
         for lane in self._lanes:
             lane.hand_back(age)
 
     def _lose(self, leases: Sequence[Lease]) -> None:
-        self._warden.lose(leases)
+        self._guards.drop(leases)
         for lane in self._lanes:
             lane.lose(leases)
 
@@ -167,8 +193,91 @@ class Worker:
             lane.cancel(leases)
 
     def _progress(self) -> list[tuple[Lease, Progress]]:
-        return [told for lane in self._lanes for told in lane.progress()]
+        return [item for lane in self._lanes for item in lane.progress()]
 
-    def _die(self, error: BaseException) -> None:
-        self._death = self._death or error
+    def _fail(self, error: BaseException) -> None:
+        self._error = self._error or error
         self.stop()
+
+
+class LaneRuntime:
+    """A lane at work: its leaser fills the inbox, its runner empties it, and the settler gets the verdicts.
+
+    `run` serves in the calling thread until the lane is closed and empty.
+    """
+
+    def __init__(self, lane: Lane, runner: Runner, shared: SharedParts, on_answer: Callable[[], None]) -> None:
+        """`on_answer` is called once, when the backend has answered the first lease of this lane."""
+        self._queues = frozenset(lane.queues)
+        self._runner = runner
+        self._pipeline = shared.pipeline
+        self._settler = shared.settler
+        self._inbox = Inbox(runner.concurrency, on_idle=self._on_idle, admit=self._admit, on_low=self._on_low)
+        self.leaser = Leaser(lane, self._inbox, shared, on_answer)
+
+    def ticks(self) -> tuple[float | None, ...]:
+        """When its loops last came round."""
+        return self.leaser.ticked, self._runner.ticked
+
+    def run(self) -> None:
+        self._runner.serve(self._inbox, self._done)
+
+    def stop(self) -> None:
+        """Lease no more, and close; safe in a signal handler."""
+        self.leaser.stop()
+
+    def interrupt(self) -> None:
+        """Interrupt what runs and hand it back; may raise in the main thread."""
+        self._runner.stop_now()
+
+    def reload(self) -> bool:
+        return self._runner.reload()
+
+    def hand_back(self, age: float) -> None:
+        """Return jobs that have waited this long unstarted to their queue."""
+        for lease in self._inbox.take_back(age):
+            self._settler.settle(Nack(lease=lease, reason=UNSTARTED))
+
+    def lose(self, leases: Sequence[Lease]) -> None:
+        """Drop the leases of this lane among these, and stop their jobs where possible: other workers have them now."""
+        ours = [lease for lease in leases if lease.queue in self._queues]
+        if ours:
+            self._inbox.discard(ours)
+            self._runner.lose(ours)
+
+    def cancel(self, leases: Sequence[Lease]) -> None:
+        """Of the jobs of this lane among these, end those that have not started and interrupt the others."""
+        ours = [lease for lease in leases if lease.queue in self._queues]
+        if ours:
+            for lease in self._inbox.discard(ours):
+                self._settler.settle(Ack(lease=lease, state="cancelled", reason=ON_REQUEST))
+            self._runner.cancel(ours)
+
+    def progress(self) -> Sequence[tuple[Lease, Progress]]:
+        return self._runner.progress()
+
+    def close(self) -> None:
+        """The leaser has ended: hand back what has not started."""
+        self.leaser.ticked = None
+        self.hand_back(0.0)
+        self._inbox.close()
+
+    def _admit(self, leases: Sequence[Lease]) -> list[Attempt]:
+        attempts, verdicts = self._pipeline.admit(leases)
+        if self._pipeline.guards.has_guarded_jobs:
+            self._inbox.batch_size = GUARDED_BATCH
+        for verdict in verdicts:
+            self._settler.settle(verdict)
+        return attempts
+
+    def _done(self, attempt: Attempt, outcome: Outcome) -> None:
+        if outcome.kind != "lost":  # another worker settles a lost lease
+            self._settler.settle(self._pipeline.conclude(attempt, outcome))
+        self._inbox.finished(outcome.seconds)
+
+    def _on_low(self) -> None:
+        self.leaser.demand_changed.set()
+
+    def _on_idle(self) -> None:
+        self._settler.flush_soon()
+        self.leaser.demand_changed.set()

@@ -1,19 +1,19 @@
-"""Each check of the doctor, by facts alone."""
+"""Each check of the doctor, from facts alone."""
 
 import pytest
 from msgspec import structs
 
 from tenure.app.doctor.checks import CHECKS, examine
-from tenure.app.doctor.facts import Deaths, Facts, Kept, Keys, Misfit, Sample, Timing
-from tenure.backends.upkeep import Fact
+from tenure.app.doctor.facts import Deaths, DoctorFacts, Kept, Keys, Misfit, Sample, Timing
+from tenure.backends.records import Fact
 
 TIMING = Timing(lease=15.0, stop_grace=30.0)
-BARE = Facts(place="somewhere", timing=TIMING)
+BARE = DoctorFacts(place="somewhere", timing=TIMING)
 NOW = 1_000_000_000
 KEYS = Keys(ring=("new", "old"), sealed={"new": 5})
 LOST = Fact("durability", "jobs are lost when the server restarts", warning=True)
 EVICTS = Fact("memory", "jobs may be DELETED", warning=True)
-DEAF = Fact("wake-ups", "LISTEN hears no NOTIFY", warning=True)
+DEAF = Fact("wake-ups", "LISTEN receives no NOTIFY", warning=True)
 LATE, KEPT, NEW = Kept("late", NOW, NOW - 1), Kept("kept", NOW, NOW), Kept("new", NOW, None)
 
 
@@ -38,7 +38,7 @@ def timing(**fields: object) -> dict:
         ("eviction", {"server": (LOST,)}, "not applicable", ""),
         ("eviction", {"server": (EVICTS,)}, "problem", "DELETED"),
         ("wake-ups", {"server": (Fact("wake-ups", "by LISTEN"),)}, "ok", "by LISTEN"),
-        ("wake-ups", {"server": (DEAF,)}, "warning", "hears no NOTIFY"),
+        ("wake-ups", {"server": (DEAF,)}, "warning", "receives no NOTIFY"),
         ("sqlite", {}, "not applicable", ""),
         ("sqlite", {"sqlite": (3, 51, 3)}, "ok", "SQLite 3.51.3"),
         ("sqlite", {"sqlite": (3, 51, 2)}, "warning", "SQLite 3.51.2 can damage"),

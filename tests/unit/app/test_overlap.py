@@ -1,10 +1,10 @@
-"""Things are made in the caller's thread while the one before is sent from another; nothing is lost on the way."""
+"""Items are made in the caller's thread while another thread sends the ones before; none is lost."""
 
 import threading
 
 import pytest
 
-from tenure.app.overlap import overlapped
+from tenure.app.producer import send_overlapped
 
 
 def shout(word):
@@ -17,8 +17,8 @@ def is_short(word):
 
 def test_answers_come_with_their_items_in_order():
     words = ["one", "two", "three", "x"]
-    assert list(overlapped(shout, words, is_short)) == [(word, word.upper()) for word in words]
-    assert list(overlapped(shout, [], is_short)) == []
+    assert list(send_overlapped(shout, words, is_short)) == [(word, word.upper()) for word in words]
+    assert list(send_overlapped(shout, [], is_short)) == []
 
 
 def test_the_next_is_made_here_while_one_is_sent_elsewhere():
@@ -36,12 +36,12 @@ def test_the_next_is_made_here_while_one_is_sent_elsewhere():
         assert made.wait(30)
         return word
 
-    assert [answer for _, answer in overlapped(send, words(), is_short)] == ["one", "two"]
+    assert [answer for _, answer in send_overlapped(send, words(), is_short)] == ["one", "two"]
     assert places["made"] is threading.current_thread() is not places["sent"]
 
 
 def test_what_looks_like_the_last_is_sent_from_here():
-    assert list(overlapped(lambda _: threading.current_thread(), ["x"], is_short)) == [
+    assert list(send_overlapped(lambda _: threading.current_thread(), ["x"], is_short)) == [
         ("x", threading.current_thread())
     ]
 
@@ -53,7 +53,7 @@ def test_what_was_sent_is_answered_before_the_failure_of_making_the_next():
 
     answers = []
     with pytest.raises(ValueError, match="no more words"):
-        answers.extend(answer for _, answer in overlapped(shout, words(), is_short))
+        answers.extend(answer for _, answer in send_overlapped(shout, words(), is_short))
     assert answers == ["ONE"]
 
 
@@ -65,5 +65,5 @@ def test_a_failure_to_send_ends_it():
 
     answers = []
     with pytest.raises(ValueError, match="not this one"):
-        answers.extend(answer for _, answer in overlapped(send, ["one", "two", "three"], is_short))
+        answers.extend(answer for _, answer in send_overlapped(send, ["one", "two", "three"], is_short))
     assert answers == ["one"]

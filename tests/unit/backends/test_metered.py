@@ -1,14 +1,16 @@
-"""What a backend is asked is counted, by queue where there is one."""
+"""Calls of a backend are counted, by queue where they have one."""
+
+from typing import get_type_hints
 
 import pytest
 
 from tenure import Tenure
-from tenure.backends.asking import Steerable
-from tenure.backends.contract import Abandon, Ack, Message, Nack, Parking
+from tenure.backends.contract import Backend
 from tenure.backends.memory import MemoryBackend
-from tenure.backends.metered import meter
+from tenure.backends.messages import Abandon, Ack, Message, Nack
+from tenure.backends.metered import MeteredBackend
 from tenure.errors import BackendUnavailable
-from tenure.metrics.memory import MemoryCollector
+from tenure.metrics.collector import MemoryCollector
 from tenure.testing import FakeClock
 
 SECONDS = 15.0
@@ -25,9 +27,7 @@ def collector():
 
 @pytest.fixture
 def backend(collector):
-    backend = MemoryBackend(FakeClock())
-    meter(backend, "memory", collector)
-    return backend
+    return MeteredBackend(MemoryBackend(FakeClock()), "memory", collector)
 
 
 def counted(collector, prefix):
@@ -66,7 +66,7 @@ def test_a_put_that_fails_is_counted_as_an_error_and_still_fails(collector):
         raise BackendUnavailable("gone")
 
     backend.put = refuse
-    meter(backend, "memory", collector)
+    backend = MeteredBackend(backend, "memory", collector)
     with pytest.raises(BackendUnavailable, match="gone"):
         backend.put([message(1)])
     assert counted(collector, "queue_enqueue") == {"queue_enqueue_total|backend=memory;queue=mail;status=error": 1}
@@ -105,19 +105,22 @@ def test_calls_that_fail_are_counted_by_verb(collector):
         raise BackendUnavailable("gone")
 
     backend.reap = refuse
-    meter(backend, "memory", collector)
+    backend = MeteredBackend(backend, "memory", collector)
     with pytest.raises(BackendUnavailable):
         backend.reap(["mail"])
     assert counted(collector, "queue_errors") == {"queue_errors_total|backend=memory;verb=reap": 1}
 
 
-def test_a_metered_backend_is_still_what_it_was(backend):
-    assert isinstance(backend, Parking)
-    assert isinstance(backend, Steerable)
+def test_a_metered_backend_has_all_parts_of_the_one_it_counts(backend):
+    inner = backend.inner
+    parts = [name for name in get_type_hints(Backend) if name not in ("parking", "transactions")]
+    assert [getattr(backend, name) for name in parts] == [getattr(inner, name) for name in parts]
+    assert (backend.parking is None) == (inner.parking is None)
+    assert (backend.transactions is None) == (inner.transactions is None)
 
 
 def test_a_backend_of_an_app_without_metrics_is_left_as_it_is():
     with Tenure("memory://", metrics=None) as app:
         app.backend.put([message(1)])
         assert app.metrics.snapshot() == {"counters": {}, "histograms": {}}
-        assert "put" not in vars(app.backend)
+        assert isinstance(app.backend, MemoryBackend)

@@ -1,4 +1,4 @@
-"""The steps of a schema are numbered without a gap and without a twin: of two with one number one is never taken."""
+"""The steps of a schema are numbered without gaps and duplicates: of two with one number, one would never run."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The regression guard's verdict; what it measures is proved by slowing the path down, as the docs tell."""
+"""The verdict of the speed check, from given figures."""
 
 from benchmarks.check import measure, slowed
 

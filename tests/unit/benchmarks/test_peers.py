@@ -1,4 +1,4 @@
-"""The comparison's catalogue, verdicts, tables and plots, on canned results."""
+"""The comparison with peers: its rows, verdicts, tables and plots, on given results."""
 
 from pathlib import Path
 from xml.etree import ElementTree

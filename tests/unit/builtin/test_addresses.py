@@ -1,10 +1,10 @@
-"""Addresses: a table of our own, and every IPv4 address that hides inside an IPv6 one."""
+"""Which IP addresses are allowed, and every IPv4 address that an IPv6 one contains."""
 
 from ipaddress import ip_address, ip_network
 
 import pytest
 
-from tenure.builtin.url.address import embedded, fault_of
+from tenure.builtin.url_destination import embedded_ipv4, reason_closed
 
 CLOSED = [
     "0.0.0.0",
@@ -123,17 +123,17 @@ OPEN = [
 
 @pytest.mark.parametrize("text", CLOSED)
 def test_an_address_that_is_not_public_is_closed(text):
-    assert fault_of(ip_address(text))
+    assert reason_closed(ip_address(text))
 
 
 @pytest.mark.parametrize("text", OPEN)
 def test_a_public_address_is_open(text):
-    assert fault_of(ip_address(text)) is None
+    assert reason_closed(ip_address(text)) is None
 
 
 @pytest.mark.parametrize("text", ["10.1.2.3", "127.0.0.1", "fd00::1", "::1"])
 def test_settings_open_private_networks(text):
-    assert fault_of(ip_address(text), [ip_network(text)]) is None
+    assert reason_closed(ip_address(text), [ip_network(text)]) is None
 
 
 EVERYTHING = [ip_network("0.0.0.0/0"), ip_network("::/0")]
@@ -164,7 +164,7 @@ EVERYTHING = [ip_network("0.0.0.0/0"), ip_network("::/0")]
     ],
 )
 def test_addresses_that_serve_a_clouds_secrets_stay_closed_whatever_is_opened(text):
-    assert fault_of(ip_address(text), EVERYTHING) == "serves a cloud's secrets"
+    assert reason_closed(ip_address(text), EVERYTHING) == "serves a cloud's secrets"
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,8 @@ def test_addresses_that_serve_a_clouds_secrets_stay_closed_whatever_is_opened(te
     ],
 )
 def test_the_ipv4_address_inside_is_found(text, inner):
-    assert ip_address(inner) in list(embedded(ip_address(text)))
+    assert ip_address(inner) in list(embedded_ipv4(ip_address(text)))
 
 
 def test_a_plain_address_carries_no_other():
-    assert list(embedded(ip_address("8.8.8.8"))) == list(embedded(ip_address("2600::1"))) == []
+    assert list(embedded_ipv4(ip_address("8.8.8.8"))) == list(embedded_ipv4(ip_address("2600::1"))) == []

@@ -1,9 +1,9 @@
-"""Arguments of commands: only what their places allow, and rules that leave no doubt."""
+"""Arguments of commands: only values that their rules allow, and only unambiguous rules."""
 
 import msgspec
 import pytest
 
-from tenure.builtin.arguments import MAX_COUNT, MAX_LENGTH, check_arguments, check_texts
+from tenure.builtin.authorisation import MAX_ARGUMENT_LENGTH, MAX_ARGUMENTS, check_arguments, check_texts
 from tenure.errors import Refused
 from tenure.permissions import Argument, Command, Shell
 
@@ -75,7 +75,7 @@ def test_no_rules_allow_no_arguments():
         check_arguments("'x'", ["a"], [])
 
 
-@pytest.mark.parametrize("given", [["a\0b"], ["a" * (MAX_LENGTH + 1)], ["a"] * (MAX_COUNT + 1)])
+@pytest.mark.parametrize("given", [["a\0b"], ["a" * (MAX_ARGUMENT_LENGTH + 1)], ["a"] * (MAX_ARGUMENTS + 1)])
 def test_what_no_program_could_be_given_is_refused(given):
     with pytest.raises(Refused):
         check_texts("'x'", given)

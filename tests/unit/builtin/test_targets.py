@@ -1,8 +1,8 @@
-"""URLs: read strictly, and refused where two readers could see two hosts."""
+"""URLs are parsed strictly, and refused where two parsers could see two hosts."""
 
 import pytest
 
-from tenure.builtin.url.target import MAX_LENGTH, Target, authorise, parse
+from tenure.builtin.url_destination import MAX_URL_LENGTH, Destination, authorise_request, parse_url
 from tenure.errors import Refused
 from tenure.permissions import Http
 
@@ -100,14 +100,14 @@ REFUSED = [
     "https:\t//example.com/",
     "ht\ntp://example.com/",
     "url:http://example.com/",
-    f"http://example.com/{'a' * MAX_LENGTH}",
+    f"http://example.com/{'a' * MAX_URL_LENGTH}",
 ]
 
 
 @pytest.mark.parametrize("url", REFUSED)
 def test_a_url_that_could_be_read_in_two_ways_is_refused(url):
     with pytest.raises(Refused, match="the URL cannot be used"):
-        parse(url)
+        parse_url(url)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_url_that_could_be_read_in_two_ways_is_refused(url):
     ],
 )
 def test_a_plain_url_is_read_into_its_parts(url, parts):
-    target = parse(url)
+    target = parse_url(url)
 
     assert (target.scheme, target.host, target.port, target.path, target.authority) == parts
 
@@ -134,7 +134,7 @@ def test_a_plain_url_is_read_into_its_parts(url, parts):
 @pytest.mark.parametrize("url", ["https://host/?key=CANARY#", "https://host/CANARY path", "ftp://user:CANARY@host/"])
 def test_an_error_does_not_show_where_secrets_are(url):
     with pytest.raises(Refused) as caught:
-        parse(url)
+        parse_url(url)
 
     assert "CANARY" not in str(caught.value)
 
@@ -145,7 +145,7 @@ def permitted(**rules: object) -> Http:
 
 @pytest.mark.parametrize("url", ["https://api.example.com/", "https://a.trusted.org/", "https://a.b.trusted.org/"])
 def test_hosts_are_allowed_by_name_or_by_what_they_end_in(url):
-    authorise(permitted(), parse(url), "GET")
+    authorise_request(permitted(), parse_url(url), "GET")
 
 
 @pytest.mark.parametrize(
@@ -162,20 +162,20 @@ def test_hosts_are_allowed_by_name_or_by_what_they_end_in(url):
 )
 def test_other_hosts_are_refused(url):
     with pytest.raises(Refused, match=r"'http\.allow' does not name it"):
-        authorise(permitted(), parse(url), "GET")
+        authorise_request(permitted(), parse_url(url), "GET")
 
 
 def test_without_an_allowlist_no_host_is_allowed_and_the_message_says_what_to_set():
     with pytest.raises(Refused, match=r"'http\.allow'.*\[tool\.tenure\.http\]"):
-        authorise(Http(), parse("https://example.com/"), "GET")
+        authorise_request(Http(), parse_url("https://example.com/"), "GET")
 
 
 def test_a_star_allows_every_host():
-    authorise(Http(allow=("*",)), parse("https://anything.example/"), "GET")
+    authorise_request(Http(allow=("*",)), parse_url("https://anything.example/"), "GET")
 
 
 def test_an_address_is_allowed_by_its_own_entry_alone():
-    authorise(Http(allow=("[2600::1]",)), parse("https://[2600:0::1]/"), "GET")
+    authorise_request(Http(allow=("[2600::1]",)), parse_url("https://[2600:0::1]/"), "GET")
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def test_an_address_is_allowed_by_its_own_entry_alone():
 )
 def test_schemes_methods_and_ports_are_allowed_by_the_settings(url, method, said):
     with pytest.raises(Refused, match=said):
-        authorise(permitted(), parse(url), method)
+        authorise_request(permitted(), parse_url(url), method)
 
 
 def test_a_target_is_a_value():
-    assert parse("http://a/") == Target("http", "a", 80, "/", None)
+    assert parse_url("http://a/") == Destination("http", "a", 80, "/", None)

@@ -2,10 +2,9 @@
 
 from datetime import UTC, datetime
 
-from tenure.cron.agenda import Agenda, Dropped
-from tenure.cron.dependencies import in_order
-from tenure.cron.misfire import Misfire
-from tenure.cron.schedule import Schedule
+from tenure.cron.builder import in_dependency_order
+from tenure.cron.schedule import Misfire, Schedule
+from tenure.cron.scheduler import Agenda, DroppedTicks
 
 HOUR = 3_600_000_000
 
@@ -35,7 +34,7 @@ def test_what_is_due_together_comes_in_the_order_of_dependencies(schedule, at):
         schedule("@hourly", "load"),
         schedule("*/30 * * * *", "ping"),
     ]
-    agenda = Agenda(in_order(declared), at(1, 1, 0, 30))
+    agenda = Agenda(in_dependency_order(declared), at(1, 1, 0, 30))
 
     assert ticks(agenda.take(at(1, 1, 1))[0]) == [(name, at(1, 1, 1)) for name in ("load", "report", "ping")]
 
@@ -55,7 +54,7 @@ def test_what_was_missed_for_good_is_told(schedule, at):
     found = schedule("@hourly")
     agenda = Agenda([found], at(1, 1))
 
-    assert agenda.take(at(1, 1, 5, 30)) == ([], [Dropped(found, at(1, 1, 1), at(1, 1, 5))])
+    assert agenda.take(at(1, 1, 5, 30)) == ([], [DroppedTicks(found, at(1, 1, 1), at(1, 1, 5))])
     assert agenda.next_due() == at(1, 1, 6)
 
 

@@ -1,13 +1,13 @@
-"""What becomes of a tick that is due."""
+"""What happens to a tick that is due."""
 
 import pytest
 
-from tenure.backends.ledger import EVERY, TickRecord
-from tenure.cron.decision import PATIENCE, decide, fate_of, obstacle_of
-from tenure.cron.dependencies import Fate
-from tenure.cron.occurrence import is_tick, job_id
-from tenure.cron.outcomes import ending, noted
-from tenure.definition.identity import new_id
+from tenure.backends.ledger import ALL_SCHEDULES, TickRecord
+from tenure.cron.decision import DEPENDENCY_TIMEOUT, DependencyState, decide, dependency_state, reason_to_skip
+from tenure.cron.publisher import end_event
+from tenure.cron.schedule import is_tick_id, tick_id
+from tenure.cron.tick_recorder import settlement_note
+from tenure.definition.job import new_id
 from tenure.events import Settlement, Status, TickFailed, TickSkipped, TickSucceeded
 
 
@@ -19,13 +19,13 @@ from tenure.events import Settlement, Status, TickFailed, TickSkipped, TickSucce
         ("skip", None, 1, "skipped"),
         ("queue_one", None, 1, "waiting"),
         ("queue_one", None, 2, "skipped"),
-        ("allow", Fate.PENDING, 0, "waiting"),
-        ("allow", Fate.SUCCEEDED, 0, "enqueued"),
-        ("allow", Fate.NOT_DUE, 0, "enqueued"),
-        ("allow", Fate.FAILED, 0, "skipped"),
-        ("queue_one", Fate.SKIPPED, 1, "skipped"),
-        ("queue_one", Fate.PENDING, 1, "waiting"),
-        ("skip", Fate.PENDING, 1, "skipped"),
+        ("allow", DependencyState.PENDING, 0, "waiting"),
+        ("allow", DependencyState.SUCCEEDED, 0, "enqueued"),
+        ("allow", DependencyState.NOT_DUE, 0, "enqueued"),
+        ("allow", DependencyState.FAILED, 0, "skipped"),
+        ("queue_one", DependencyState.SKIPPED, 1, "skipped"),
+        ("queue_one", DependencyState.PENDING, 1, "waiting"),
+        ("skip", DependencyState.PENDING, 1, "skipped"),
     ],
 )
 def test_dependencies_come_first_and_then_overlap(schedule, overlap, fate, earlier, state):
@@ -36,7 +36,7 @@ def test_dependencies_come_first_and_then_overlap(schedule, overlap, fate, earli
 
 def test_an_obstacle_comes_before_everything(schedule):
     found = schedule("@hourly", "report", {"depends_on": ("load",)})
-    assert decide(found, {"load": Fate.FAILED}, 3, "paused") == ("skipped", "paused")
+    assert decide(found, {"load": DependencyState.FAILED}, 3, "paused") == ("skipped", "paused")
 
 
 def test_what_is_inline_runs_here(schedule):
@@ -45,43 +45,46 @@ def test_what_is_inline_runs_here(schedule):
 
 def test_obstacles_are_told_the_most_lasting_first(schedule):
     off = schedule("@hourly", "report", {"enabled": False})
-    assert obstacle_of(off, "production", {EVERY, "report"}) == "disabled"
-    assert obstacle_of(schedule("@hourly"), "production", {EVERY, "report"}) == "all schedules are paused"
-    assert obstacle_of(schedule("@hourly"), "production", {"report"}) == "paused"
-    assert obstacle_of(schedule("@hourly"), "production", {"other"}) is None
+    assert reason_to_skip(off, "production", {ALL_SCHEDULES, "report"}) == "disabled"
+    assert reason_to_skip(schedule("@hourly"), "production", {ALL_SCHEDULES, "report"}) == "all schedules are paused"
+    assert reason_to_skip(schedule("@hourly"), "production", {"report"}) == "paused"
+    assert reason_to_skip(schedule("@hourly"), "production", {"other"}) is None
 
 
 @pytest.mark.parametrize(
     ("state", "fate"),
     [
-        ("intended", Fate.PENDING),
-        ("waiting", Fate.PENDING),
-        ("enqueued", Fate.PENDING),
-        ("running", Fate.PENDING),
-        ("succeeded", Fate.SUCCEEDED),
-        ("failed", Fate.FAILED),
-        ("skipped", Fate.SKIPPED),
+        ("intended", DependencyState.PENDING),
+        ("waiting", DependencyState.PENDING),
+        ("enqueued", DependencyState.PENDING),
+        ("running", DependencyState.PENDING),
+        ("succeeded", DependencyState.SUCCEEDED),
+        ("failed", DependencyState.FAILED),
+        ("skipped", DependencyState.SKIPPED),
     ],
 )
 def test_a_dependency_is_what_the_ledger_says(schedule, at, state, fate):
     tick = at(1, 1, 1)
     record = TickRecord(id="x", schedule="report", tick=tick, due=tick, state=state)
-    assert fate_of(schedule("@hourly"), tick, record, "production", tick) is fate
+    assert dependency_state(schedule("@hourly"), tick, record, "production", tick) is fate
 
 
 def test_a_dependency_that_nobody_entered_is_waited_for_if_it_is_due_and_not_for_ever(schedule, at):
     found, tick = schedule("@hourly"), at(1, 1, 1)
-    assert fate_of(found, tick, None, "production", tick) is Fate.PENDING
-    assert fate_of(found, tick, None, "production", tick + PATIENCE + 1) is Fate.SKIPPED
-    assert fate_of(found, tick + 60_000_000, None, "production", tick) is Fate.NOT_DUE
-    assert fate_of(schedule("@hourly", "off", {"enabled": False}), tick, None, "production", tick) is Fate.SKIPPED
+    assert dependency_state(found, tick, None, "production", tick) is DependencyState.PENDING
+    assert dependency_state(found, tick, None, "production", tick + DEPENDENCY_TIMEOUT + 1) is DependencyState.SKIPPED
+    assert dependency_state(found, tick + 60_000_000, None, "production", tick) is DependencyState.NOT_DUE
+    assert (
+        dependency_state(schedule("@hourly", "off", {"enabled": False}), tick, None, "production", tick)
+        is DependencyState.SKIPPED
+    )
 
 
 def test_the_id_of_a_tick_is_known_again(at):
-    ids = [job_id(f"schedule {number}", at(1, 1, number % 24)) for number in range(200)]
+    ids = [tick_id(f"schedule {number}", at(1, 1, number % 24)) for number in range(200)]
     assert len(set(ids)) == 200
-    assert all(map(is_tick, ids))
-    assert sum(is_tick(new_id()) for _ in range(20_000)) < 60
+    assert all(map(is_tick_id, ids))
+    assert sum(is_tick_id(new_id()) for _ in range(20_000)) < 60
 
 
 @pytest.mark.parametrize(
@@ -98,15 +101,15 @@ def test_the_id_of_a_tick_is_known_again(at):
     ],
 )
 def test_only_the_end_of_a_job_ends_its_tick(status, state):
-    note = noted(Settlement("id", "default", status, 1, None, False))
+    note = settlement_note(Settlement("id", "default", status, 1, None, False))
     assert (note and note.state) == state
 
 
 def test_each_end_is_an_event_of_its_own():
     record = TickRecord(id="x", schedule="s", tick=7, due=7, state="succeeded", why="w")
-    ends = [ending(TickRecord(id="x", schedule="s", tick=7, due=7, state=state, why="w")) for state in STATES]
+    ends = [end_event(TickRecord(id="x", schedule="s", tick=7, due=7, state=state, why="w")) for state in STATES]
     assert ends == [None, TickSucceeded("s", 7, "x"), TickFailed("s", 7, "x", "w"), TickSkipped("s", 7, "w")]
-    assert ending(record) == TickSucceeded("s", 7, "x")
+    assert end_event(record) == TickSucceeded("s", 7, "x")
 
 
 STATES = ("enqueued", "succeeded", "failed", "skipped")

@@ -1,10 +1,11 @@
-"""Missed ticks: what each policy makes up for, and what it gives up."""
+"""Missed ticks: which of them each policy runs, and which it drops."""
 
 import time
 
 import pytest
 
-from tenure.cron.misfire import CatchUp, Misfire, catch_up
+from tenure.cron.decision import CatchUp, catch_up
+from tenure.cron.schedule import Misfire
 from tenure.errors import InvalidSchedule
 
 
@@ -49,7 +50,7 @@ def test_all_runs_every_missed_tick_the_oldest_first(schedule, at):
 
 
 def test_all_is_bounded_by_count(schedule, at):
-    found = catch_up(schedule("@hourly", misfire=Misfire("all", most=2)), at(1, 1), at(1, 1, 5))
+    found = catch_up(schedule("@hourly", misfire=Misfire("all", limit=2)), at(1, 1), at(1, 1, 5))
 
     assert found.run == (at(1, 1, 4), at(1, 1, 5))
     assert found.dropped == (at(1, 1, 1), at(1, 1, 3))
@@ -79,11 +80,11 @@ def test_lateness_counts_from_the_jittered_time(schedule, at):
 
 @pytest.mark.parametrize("policy", ["skip", "latest", "all"])
 def test_ten_years_of_missed_minutes_are_decided_at_once(schedule, at, policy):
-    begun = time.perf_counter()
+    begun = time.thread_time()
     found = catch_up(schedule("* * * * *", misfire=Misfire(policy)), at(1, 1) - 315_360_000_000_000, at(1, 1))
 
     assert found.dropped is not None
-    assert time.perf_counter() - begun < 1
+    assert time.thread_time() - begun < 1
 
 
 def test_a_clock_that_went_back_makes_nothing_due(schedule, at):
@@ -91,7 +92,7 @@ def test_a_clock_that_went_back_makes_nothing_due(schedule, at):
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"), [(("never",), "must be one of skip, latest, all"), (("all", 60.0, 0), "most")]
+    ("fields", "message"), [(("never",), "must be one of skip, latest, all"), (("all", 60.0, 0), "limit")]
 )
 def test_a_wrong_policy_is_refused(fields, message):
     with pytest.raises(InvalidSchedule, match=message):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenure.cron.overlap import Admission, admit
+from tenure.cron.decision import Admission, admit
 
 
 @pytest.mark.parametrize(

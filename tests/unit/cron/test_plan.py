@@ -2,13 +2,13 @@
 
 import pytest
 
-from tenure.cron.dependencies import in_order
-from tenure.cron.plan import plan
+from tenure.cron.builder import in_dependency_order
+from tenure.cron.decision import plan
 from tenure.errors import InvalidSchedule
 
 
 def steps(schedules, moment, environment="production", only=()):
-    found = plan(in_order(schedules), moment, environment, only)
+    found = plan(in_dependency_order(schedules), moment, environment, only)
     return [(step.schedule.name, step.action, step.why) for step in found]
 
 

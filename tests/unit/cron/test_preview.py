@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime
 
-from tenure.cron.preview import around_change, next_change, upcoming
+from tenure.cron.describe import around_change, next_change, upcoming
 
 
 def shown(occasions):

@@ -1,4 +1,4 @@
-"""Registering schedules: the words, the names, the hook of the settings."""
+"""Registering schedules: the builder's methods, the names, and the hook in the settings."""
 
 import sys
 from datetime import UTC, datetime
@@ -7,8 +7,7 @@ from types import ModuleType
 import pytest
 
 from tenure import Job, Tenure
-from tenure.cron.misfire import Misfire
-from tenure.cron.ticks import Daylight
+from tenure.cron.schedule import Daylight, Misfire
 from tenure.errors import InvalidJob, InvalidSchedule, SettingsError, UnknownHandler
 
 START, END = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
@@ -32,9 +31,9 @@ def app():
     ("word", "arguments", "field", "value"),
     [
         ("daylight", {"missing": "skip"}, "daylight", Daylight("skip", "auto")),
-        ("jitter", {"most": "5m"}, "jitter", 300.0),
+        ("jitter", {"limit": "5m"}, "jitter", 300.0),
         ("misfire", {"policy": "latest"}, "misfire", Misfire("latest")),
-        ("misfire", {"policy": "all", "most": 5, "age": "1h"}, "misfire", Misfire("all", 60.0, 5, 3600.0)),
+        ("misfire", {"policy": "all", "limit": 5, "age": "1h"}, "misfire", Misfire("all", 60.0, 5, 3600.0)),
         ("misfire", {"policy": "skip", "grace": "2m"}, "misfire", Misfire("skip", 120.0)),
         ("overlap", {"policy": "queue_one"}, "overlap", "queue_one"),
         ("starts_at", {"moment": START}, "starts_at", START),
@@ -53,7 +52,7 @@ def test_each_word_sets_its_field_and_can_be_chained(builder, word, arguments, f
     ("word", "arguments", "message"),
     [
         ("daylight", {"missing": "never"}, "missing must be one of"),
-        ("jitter", {"most": "soon"}, "jitter 'soon' is not a duration"),
+        ("jitter", {"limit": "soon"}, "jitter 'soon' is not a duration"),
         ("misfire", {"policy": "some"}, "misfire must be one of"),
         ("overlap", {"policy": "maybe"}, "overlap must be one of allow, skip, queue_one, got 'maybe'"),
         ("starts_at", {"moment": datetime(2026, 1, 1)}, "starts_at has no time zone"),

@@ -1,12 +1,12 @@
-"""Ticks where the clock jumps: the examples of the documentation, one by one."""
+"""Ticks at clock changes: the examples of the documentation, one by one."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from tenure.cron.ticks import Daylight, Ticks
-from tenure.definition.expression import Expression
+from tenure.cron.schedule import Daylight, Ticks
+from tenure.definition.cron_expression import CronExpression
 from tenure.errors import InvalidSchedule
 
 FORWARD = datetime(2026, 3, 8, 5, 1, tzinfo=UTC)  # New York, 00:01 on the day without 02:00 to 02:59
@@ -14,7 +14,7 @@ BACK = datetime(2026, 11, 1, 4, 1, tzinfo=UTC)  # New York, 00:01 on the day wit
 
 
 def local(expression, begin, hours=6, daylight=None, zone="America/New_York"):
-    ticks = Ticks(Expression(expression), ZoneInfo(zone), daylight)
+    ticks = Ticks(CronExpression(expression), ZoneInfo(zone), daylight)
     found = ticks.between(begin, begin + timedelta(hours=hours))
     return [f"{tick.astimezone(ZoneInfo(zone)):%H:%M%z}" for tick in found]
 
@@ -70,7 +70,7 @@ def test_a_day_that_was_left_out_runs_at_the_start_of_the_next():
 
 
 def test_a_moment_is_a_tick_or_not():
-    ticks = Ticks(Expression("0 * * * *"), ZoneInfo("UTC"))
+    ticks = Ticks(CronExpression("0 * * * *"), ZoneInfo("UTC"))
 
     assert ticks.at(datetime(2026, 1, 1, 5, tzinfo=UTC))
     assert not ticks.at(datetime(2026, 1, 1, 5, 1, tzinfo=UTC))

@@ -1,4 +1,4 @@
-"""The fluent builder: every word of it, and the cron expressions its frequency helpers give."""
+"""The fluent builder: every method, and the cron expressions of its frequency helpers."""
 
 from datetime import UTC, datetime, time, timedelta
 
@@ -295,7 +295,7 @@ def test_cron_names_the_field_at_fault(builder, expression, field):
 def test_words_that_never_come_together_are_refused(builder):
     builder.months(2)
 
-    with pytest.raises(InvalidJob, match="never comes"):
+    with pytest.raises(InvalidJob, match="never matches"):
         builder.days_of_month(31)
 
 

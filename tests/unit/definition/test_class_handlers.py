@@ -1,4 +1,4 @@
-"""Classes as handlers: what `handle` may take, and what a class may say about its jobs."""
+"""Classes as handlers: the arguments of `handle`, and the job options that a class can declare."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them."""
+"""Durations as users write them."""
 
 import time
 from datetime import timedelta
@@ -57,12 +57,12 @@ def test_any_text_is_either_a_length_or_refused(text):
 
 @pytest.mark.parametrize("text", ["1" * 100_000, "1m" * 50_000 + "x", " " * 100_000, "1 " * 50_000, "1." * 50_000])
 def test_long_text_is_refused_without_being_searched(text):
-    begun = time.perf_counter()
+    begun = time.thread_time()
 
     with pytest.raises(InvalidJob):
         to_seconds(text)
 
-    assert time.perf_counter() - begun < 0.5
+    assert time.thread_time() - begun < 0.5
 
 
 def test_the_message_names_what_was_being_set():

@@ -1,4 +1,4 @@
-"""Cron expressions: what is read, what is refused and which field is blamed, and the search for labels."""
+"""Cron expressions: what is accepted, what is refused and which field is named, and the search for labels."""
 
 from datetime import date, datetime
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenure.definition.expression import Expression, nearest_weekday
+from tenure.definition.cron_expression import CronExpression, nearest_weekday
 from tenure.errors import InvalidJob, InvalidSchedule
 
 NEW_YEAR = datetime(2026, 1, 1)
@@ -40,7 +40,7 @@ NEW_YEAR = datetime(2026, 1, 1)
 )
 def test_a_field_that_cannot_be_read_is_named(expression, field, at_fault):
     with pytest.raises(InvalidSchedule) as refused:
-        Expression(expression)
+        CronExpression(expression)
 
     assert f"{expression!r} has the {field} field {at_fault!r}, which cannot be read; it takes " in str(refused.value)
 
@@ -50,13 +50,13 @@ def test_a_field_that_cannot_be_read_is_named(expression, field, at_fault):
     ["0 0 31 2 *", "0 0 30 FEB *", "0 0 31 4,6,9,11 *", "0 0 31W 2 *", "0 0 30,31 2 *", "0 0 */31 * 1#5"],
 )
 def test_an_expression_that_can_never_come_is_refused(expression):
-    with pytest.raises(InvalidSchedule, match="never comes"):
-        Expression(expression)
+    with pytest.raises(InvalidSchedule, match="never matches"):
+        CronExpression(expression)
 
 
 def test_an_expression_of_unreasonable_length_is_refused():
     with pytest.raises(InvalidSchedule, match="longer than 256 characters"):
-        Expression("1" * 5000 + " * * * *")
+        CronExpression("1" * 5000 + " * * * *")
 
 
 def test_a_refusal_is_an_invalid_job_too():
@@ -83,7 +83,7 @@ def test_a_refusal_is_an_invalid_job_too():
     ],
 )
 def test_labels_are_found_forwards_and_backwards(expression, first, second):
-    found = Expression(expression)
+    found = CronExpression(expression)
 
     labels = found.after(NEW_YEAR), found.after(found.after(NEW_YEAR))
 
@@ -92,15 +92,15 @@ def test_labels_are_found_forwards_and_backwards(expression, first, second):
 
 
 def test_seconds_do_not_hide_the_label_of_their_minute():
-    every = Expression("* * * * *")
+    every = CronExpression("* * * * *")
 
     assert every.before(datetime(2026, 1, 1, 0, 0, 30)) == NEW_YEAR
     assert every.after(datetime(2026, 1, 1, 0, 0, 30)) == datetime(2026, 1, 1, 0, 1)
 
 
 def test_the_calendar_ends():
-    assert Expression("0 0 1 1 *").after(datetime(9999, 6, 1)) is None
-    assert Expression("0 0 1 1 *").before(datetime(1, 1, 1)) is None
+    assert CronExpression("0 0 1 1 *").after(datetime(9999, 6, 1)) is None
+    assert CronExpression("0 0 1 1 *").before(datetime(1, 1, 1)) is None
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_the_calendar_ends():
     ],
 )
 def test_an_expression_is_fixed_when_it_names_its_minutes_and_hours(expression, is_fixed):
-    assert Expression(expression).is_fixed is is_fixed
+    assert CronExpression(expression).is_fixed is is_fixed
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_the_nearest_weekday_stays_in_its_month(month, day, expected):
 @given(st.lists(st.text("0123456789*/,-#LW?@JANSU ", max_size=6), min_size=5, max_size=5))
 def test_whatever_is_written_is_read_or_refused_in_words(fields):
     try:
-        found = Expression(" ".join(fields))
+        found = CronExpression(" ".join(fields))
     except InvalidSchedule:
         return
     assert found.after(NEW_YEAR) is not None

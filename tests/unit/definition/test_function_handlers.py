@@ -1,4 +1,4 @@
-"""Functions as handlers: which arguments they take, and what they are given when they run."""
+"""Functions as handlers: which arguments they may have, and what they get when they run."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -7,7 +7,7 @@ import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
-from tenure.definition.identity import new_id
+from tenure.definition.job import new_id
 
 
 def test_an_id_is_a_uuid_of_version_7():
@@ -62,7 +62,7 @@ def test_seeding_the_shared_random_generator_does_not_repeat_ids():
 
 def test_a_forked_child_draws_ids_of_its_own():
     script = (
-        "import os; from tenure.definition.identity import new_id; new_id()\n"
+        "import os; from tenure.definition.job import new_id; new_id()\n"
         "child = os.fork(); id = new_id()[19:]\n"
         "child and os.waitpid(child, 0); print(id)"
     )

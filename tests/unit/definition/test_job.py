@@ -1,4 +1,4 @@
-"""What a Job is, what it refuses, and how a changed copy is made."""
+"""A Job: its fields, what it refuses, and how a changed copy is made."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo

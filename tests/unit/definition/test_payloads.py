@@ -1,4 +1,4 @@
-"""Payloads: declared types come back as they were sent, and what JSON would change is refused with its path."""
+"""Payloads: declared types survive the round trip, and what JSON would change is refused with its path."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta

@@ -1,12 +1,11 @@
-"""A handler tells how far it is, and hears that somebody wants its job cancelled."""
+"""A handler reports progress, and learns that its job was cancelled."""
 
 import math
 
 import pytest
 
 from tenure import Context
-from tenure.definition.link import LocalLink
-from tenure.definition.progress import Progress
+from tenure.definition.context import LocalLink, Progress
 from tenure.errors import Cancelled
 
 

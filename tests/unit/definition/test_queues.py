@@ -1,8 +1,8 @@
-"""Queue classes and what people may call a queue."""
+"""Queue classes, and valid names of queues."""
 
 import pytest
 
-from tenure.definition.queues import Queues
+from tenure.definition.registry import Queues
 from tenure.errors import InvalidJob
 
 

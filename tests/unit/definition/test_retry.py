@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure import Backoff, RetryPolicy
-from tenure.definition.retry import spread
+from tenure.definition.retry import retry_delay
 from tenure.errors import InvalidJob
 
 chances = st.floats(0, 1, exclude_max=True)
@@ -43,21 +43,21 @@ def test_none_retries_at_once():
 
 @given(backoffs, st.integers(-5, 10**9), chances)
 def test_a_delay_is_never_negative(backoff, retry, chance):
-    assert spread(backoff, retry, chance) >= 0
+    assert retry_delay(backoff, retry, chance) >= 0
 
 
 @given(st.floats(0, 1e6), st.floats(1, 1e6), st.floats(0, 1e6), st.floats(0, 1), st.integers(1, 10**9), chances)
 def test_an_exponential_delay_is_never_above_the_cap_even_after_jitter(base, multiplier, cap, jitter, retry, chance):
     backoff = Backoff("exponential", base=base, multiplier=multiplier, cap=cap, jitter=jitter)
 
-    assert spread(backoff, retry, chance) <= cap
+    assert retry_delay(backoff, retry, chance) <= cap
 
 
 @given(st.floats(0.001, 1000), st.floats(0, 1), chances)
 def test_the_first_exponential_delay_is_the_base_give_or_take_the_jitter(base, jitter, chance):
     backoff = Backoff(base=base, cap=10_000.0, jitter=jitter)
 
-    delay = spread(backoff, 1, chance)
+    delay = retry_delay(backoff, 1, chance)
 
     assert base * (1 - jitter) - 1e-9 <= delay <= base * (1 + jitter) + 1e-9
 

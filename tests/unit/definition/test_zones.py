@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tenure.definition import zones
-from tenure.definition.zones import find_zone
+from tenure.definition import cron_expression
+from tenure.definition.cron_expression import find_zone
 from tenure.errors import InvalidSchedule
 
 
@@ -29,8 +29,8 @@ def no_database(monkeypatch):
     def missing(name):
         raise KeyError(name)
 
-    monkeypatch.setattr(zones, "ZoneInfo", missing)
-    monkeypatch.setattr(zones, "available_timezones", set)
+    monkeypatch.setattr(cron_expression, "ZoneInfo", missing)
+    monkeypatch.setattr(cron_expression, "available_timezones", set)
 
 
 @pytest.mark.usefixtures("no_database")

@@ -8,8 +8,7 @@ import threading
 
 import pytest
 
-from tenure.execution.capture import Capture
-from tenure.execution.outcome import MAX_OUTPUT
+from tenure.execution.outcome import MAX_OUTPUT, Capture
 
 
 @pytest.fixture

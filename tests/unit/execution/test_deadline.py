@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from tenure.definition.link import LocalLink
+from tenure.definition.context import LocalLink
 from tenure.errors import Cancelled, DeadlineExceeded, StopNow
 from tenure.execution.deadline import AlarmDeadline, ThreadDeadline, Watchdog
 
@@ -46,20 +46,23 @@ def spin(seconds):
         pass
 
 
-def test_code_that_runs_too_long_is_interrupted(deadline):
-    deadline.arm(0.02)
+def run_for(deadline, seconds, work):
+    """Arm a deadline and call; an alarm that comes at once is inside this call too."""
+    deadline.arm(seconds)
+    work()
 
+
+def test_code_that_runs_too_long_is_interrupted(deadline):
     with pytest.raises(DeadlineExceeded):
-        spin(5)
+        run_for(deadline, 0.02, lambda: spin(5))
 
 
 def test_a_blocking_call_is_interrupted(deadline):
-    deadline.arm(0.02)
-
     with pytest.raises(DeadlineExceeded):
-        threading.Event().wait(5)
+        run_for(deadline, 0.02, lambda: threading.Event().wait(5))
 
 
+@pytest.mark.timing
 def test_code_that_ends_in_time_is_left_alone(deadline):
     deadline.arm(0.02)
     deadline.disarm()
@@ -130,6 +133,7 @@ def test_an_alarm_of_somebody_else_goes_on_after_a_job_with_a_limit(alarms):
     assert 40 < signal.getitimer(signal.ITIMER_REAL)[0] <= 50
 
 
+@pytest.mark.timing
 def test_an_alarm_of_somebody_else_that_fell_due_during_a_job_comes_after_it(alarms):
     signal.setitimer(signal.ITIMER_REAL, 0.01)
     deadline = AlarmDeadline()
@@ -188,6 +192,7 @@ def test_in_a_thread_code_that_runs_too_long_is_interrupted(in_a_thread):
         in_a_thread(work)
 
 
+@pytest.mark.timing
 def test_in_a_thread_code_that_ends_in_time_is_left_alone(in_a_thread):
     deadline = ThreadDeadline(Watchdog())
 
@@ -235,7 +240,7 @@ def ring_soon(deadline, link):
 
     def ring():
         link.cancelled = True
-        deadline.look()
+        deadline.deliver_cancel()
 
     threading.Timer(0.02, ring).start()
 
@@ -251,21 +256,21 @@ def test_a_cancelled_job_is_interrupted_in_the_main_thread(deadline):
 
 def test_a_ring_for_a_job_that_has_ended_leaves_the_next_one_alone(deadline):
     deadline.arm(5, LocalLink())
-    deadline.look()
+    deadline.deliver_cancel()
     deadline.disarm()
 
 
 def test_a_ring_that_comes_before_the_handler_is_called_is_not_lost(deadline):
     link = LocalLink()
     link.cancelled = True
-    deadline.look()
+    deadline.deliver_cancel()
 
     with pytest.raises(Cancelled):
         deadline.arm(None, link)
 
 
 def test_a_ring_while_nothing_runs_does_no_harm(deadline):
-    deadline.look()
+    deadline.deliver_cancel()
     deadline.arm(None, LocalLink())
     spin(0.01)
 
@@ -292,7 +297,7 @@ def test_a_cancelled_job_is_interrupted_in_a_thread_and_again_a_second_later(in_
 def test_a_ring_of_ours_is_no_alarm_of_somebody_else(alarms):
     deadline = AlarmDeadline()
     with deadline.installed():
-        deadline.look()
+        deadline.deliver_cancel()
         spin(0.01)
 
     assert alarms == []

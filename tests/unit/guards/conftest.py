@@ -4,7 +4,7 @@ import pytest
 
 from tenure.guards.guard import Ending, Refusal
 from tenure.guards.states import Holder, unpack
-from tenure.guards.store import Step
+from tenure.guards.store import KeyUpdate
 
 NOW = 1_893_456_000_000_000  # 2030-01-01T00:00:00Z
 SECOND = 1_000_000
@@ -15,7 +15,7 @@ class Key:
 
     def __init__(self, guard):
         self.guard = guard
-        self.row = Step(None)
+        self.row = KeyUpdate(None)
         self.now = NOW
 
     @property

@@ -1,10 +1,10 @@
-"""After failures in a row nobody tries, then one does, for all."""
+"""The breaker opens after failures in a row, and then lets one probe through for all."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure.guards.breaker import Breaker
-from tenure.guards.store import ALL
+from tenure.guards.states import WAKE_ALL
 from tests.unit.guards.conftest import NOW, SECOND, Key
 
 
@@ -48,7 +48,7 @@ def test_an_end_that_tells_nothing_counts_nothing():
 
 
 def test_after_the_cooldown_one_probe_goes_and_only_one():
-    """W-18: a half-open circuit that lets everybody through is a closed one."""
+    """A half-open circuit that lets everybody through is a closed one."""
     key = opened()
     key.advance(60)
     assert key.take("a") is None
@@ -59,7 +59,7 @@ def test_a_probe_that_succeeds_closes_it_and_wakes_all():
     key = opened()
     key.advance(60)
     key.take("a")
-    assert key.settle("a", succeeded=True).wake == ALL
+    assert key.settle("a", succeeded=True).wake == WAKE_ALL
     assert key.take("b") is None
 
 
@@ -96,7 +96,7 @@ def test_who_started_before_it_opened_neither_closes_nor_prolongs_it():
 
 
 def test_an_open_circuit_is_not_forgotten_while_nobody_probes():
-    """W-18: state that lives for two cooldowns is forgotten by a quiet fleet."""
+    """State that lives for two cooldowns is forgotten by a quiet fleet."""
     key = opened()
     key.advance(3 * 60)
     assert key.state is not None

@@ -3,35 +3,35 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenure.guards.idempotency import DAY, Once
-from tenure.guards.store import ALL
+from tenure.guards.idempotency import DAY, Idempotency
+from tenure.guards.states import WAKE_ALL
 from tests.unit.guards.conftest import NOW, SECOND, Key
 
 
 def test_another_job_waits_while_the_key_is_claimed():
-    key = Key(Once("once:7"))
+    key = Key(Idempotency("once:7"))
     assert key.take("a") is None
     assert key.take("b").reason == "claimed"
 
 
 def test_another_job_is_skipped_once_the_key_is_done_and_told_by_whom():
-    key = Key(Once("once:7"))
+    key = Key(Idempotency("once:7"))
     key.take("a")
-    assert key.settle("a", succeeded=True).wake == ALL
+    assert key.settle("a", succeeded=True).wake == WAKE_ALL
     refusal = key.take("b")
     assert (refusal.reason, refusal.first) == ("done", "a")
 
 
 def test_a_job_finds_its_own_done():
-    key = Key(Once("once:7"))
+    key = Key(Idempotency("once:7"))
     key.take("a")
     key.settle("a", succeeded=True)
     assert key.take("a", fence=2).first == "a"
 
 
 def test_a_failed_job_is_not_skipped_when_it_is_tried_again():
-    """W-01: a key recorded before the run loses the job on its first failure."""
-    key = Key(Once("once:7"))
+    """A key recorded before the run loses the job on its first failure."""
+    key = Key(Idempotency("once:7"))
     key.take("a")
     key.settle("a", over=False, succeeded=False, again=60)
     key.advance(60)
@@ -39,7 +39,7 @@ def test_a_failed_job_is_not_skipped_when_it_is_tried_again():
 
 
 def test_a_claim_outlives_the_next_retry_by_two_leases():
-    key = Key(Once("once:7"))
+    key = Key(Idempotency("once:7"))
     key.take("a")
     key.settle("a", over=False, succeeded=False, again=60)
     key.advance(60 + 29)
@@ -49,14 +49,14 @@ def test_a_claim_outlives_the_next_retry_by_two_leases():
 
 
 def test_a_dead_job_leaves_the_key_to_the_next():
-    key = Key(Once("once:7"))
+    key = Key(Idempotency("once:7"))
     key.take("a")
     assert key.settle("a", succeeded=False).wake == 1
     assert key.take("b") is None
 
 
 def test_a_crashed_job_re_enters_its_own_claim():
-    key = Key(Once("once:7"))
+    key = Key(Idempotency("once:7"))
     key.take("a", fence=1)
     key.advance(5)
     assert key.take("a", fence=2) is None
@@ -65,7 +65,7 @@ def test_a_crashed_job_re_enters_its_own_claim():
 
 
 def test_what_is_done_is_remembered_for_its_time_and_no_longer():
-    key = Key(Once("once:7"))
+    key = Key(Idempotency("once:7"))
     key.take("a")
     key.settle("a", succeeded=True)
     assert key.row.expires == NOW + DAY * SECOND
@@ -79,7 +79,7 @@ def test_what_is_done_is_remembered_for_its_time_and_no_longer():
     )
 )
 def test_a_job_is_skipped_only_after_a_success(moves):
-    key, held, succeeded = Key(Once("once:x")), {}, None
+    key, held, succeeded = Key(Idempotency("once:x")), {}, None
     for fence, (id, move) in enumerate(moves):
         if move == "wait":
             key.advance(7)

@@ -1,11 +1,11 @@
-"""Never more than the limit in any window, and never less than there could be."""
+"""A rate never allows more than its limit in any window, and never less than it could."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure.errors import InvalidJob
-from tenure.guards.rate import AtRate, Rate, parse
+from tenure.guards.rate_limit import Rate, RateLimit, parse_rate
 from tests.unit.guards.conftest import NOW, SECOND, Key
 
 
@@ -21,22 +21,22 @@ from tests.unit.guards.conftest import NOW, SECOND, Key
     ],
 )
 def test_a_rate_is_read_as_people_write_it(text, rate):
-    assert parse(text) == rate
+    assert parse_rate(text) == rate
 
 
 @pytest.mark.parametrize("text", ["", "fast", "0/s", 0, -3, "10", "10/fortnight", "10/s burst 11", True, 1.5, None])
 def test_what_is_no_rate_is_refused(text):
     with pytest.raises(InvalidJob):
-        parse(text)
+        parse_rate(text)
 
 
 @pytest.mark.parametrize("text", ["60/min", "10/s burst 4", "5/h", "100/d"])
 def test_a_rate_is_written_as_it_is_read(text):
-    assert str(parse(text)) == text
+    assert str(parse_rate(text)) == text
 
 
 def test_a_refusal_says_when_the_next_token_comes():
-    key = Key(AtRate("rate:x", parse("10/s")))
+    key = Key(RateLimit("rate:x", parse_rate("10/s")))
     assert key.take("a") is None
     assert key.take("b").until == NOW + SECOND // 10
     key.advance(0.1)
@@ -44,8 +44,8 @@ def test_a_refusal_says_when_the_next_token_comes():
 
 
 def test_there_is_no_double_burst_at_a_minutes_edge():
-    """W-17: a fixed window lets through twice the limit around its edge."""
-    key, starts = Key(AtRate("rate:x", parse("60/min burst 30"))), []
+    """A fixed window lets through twice the limit around its edge."""
+    key, starts = Key(RateLimit("rate:x", parse_rate("60/min burst 30"))), []
     for _ in range(4000):
         if key.take("a") is None:
             starts.append(key.now)
@@ -54,13 +54,13 @@ def test_there_is_no_double_burst_at_a_minutes_edge():
 
 
 def test_a_full_bucket_is_forgotten():
-    key = Key(AtRate("rate:x", parse("10/s burst 4")))
+    key = Key(RateLimit("rate:x", parse_rate("10/s burst 4")))
     key.take("a")
     assert key.row.expires <= NOW + SECOND // 7 + 1
 
 
 def test_tokens_tells_how_many_could_start():
-    guard = AtRate("rate:x", parse("10/s burst 4"))
+    guard = RateLimit("rate:x", parse_rate("10/s burst 4"))
     key = Key(guard)
     assert guard.tokens(key.state, key.now) == 4
     key.take("a")
@@ -73,7 +73,7 @@ def test_tokens_tells_how_many_could_start():
 
 
 def test_a_spent_token_is_not_given_back():
-    key = Key(AtRate("rate:x", parse("1/s")))
+    key = Key(RateLimit("rate:x", parse_rate("1/s")))
     key.take("a")
     assert key.settle("a", over=False) is None
     assert key.take("b").reason == "rate_limited"
@@ -85,7 +85,7 @@ def test_a_spent_token_is_not_given_back():
     gaps=st.lists(st.one_of(st.just(0), st.integers(0, 3 * SECOND)), max_size=80),
 )
 def test_never_more_than_the_limit_in_any_sliding_window(count, burst, gaps):
-    guard = AtRate("rate:x", Rate(count, 1, min(burst, count)))
+    guard = RateLimit("rate:x", Rate(count, 1, min(burst, count)))
     key, starts = Key(guard), []
     for gap in gaps:
         key.now += gap
@@ -100,7 +100,7 @@ def test_never_more_than_the_limit_in_any_sliding_window(count, burst, gaps):
 
 @given(gaps=st.lists(st.integers(0, SECOND), min_size=1, max_size=20))
 def test_what_is_refused_may_start_when_it_was_told_to_come_back(gaps):
-    key = Key(AtRate("rate:x", Rate(5, 1, 2)))
+    key = Key(RateLimit("rate:x", Rate(5, 1, 2)))
     for gap in gaps:
         key.now += gap
         refusal = key.take("a")

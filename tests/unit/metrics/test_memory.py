@@ -1,13 +1,12 @@
-"""The collector in memory, and the seven counters a worker feeds."""
+"""The collector in memory, and the seven counters of a worker."""
 
 import threading
 
 import pytest
 
 from tenure.events import Leased, LeaseLost, Reaped, Run, Settled, Settlement, Status, WorkerStopped
-from tenure.metrics.collector import Guarded, NoCollector, batches
+from tenure.metrics.collector import MAX_SERIES, MemoryCollector, NoCollector, SafeCollector, Series, batch_observer
 from tenure.metrics.counters import WorkerCounters
-from tenure.metrics.memory import MOST_SERIES, MemoryCollector, Series
 
 
 @pytest.fixture
@@ -57,19 +56,19 @@ def test_a_snapshot_does_not_change_afterwards(collector):
 
 
 def test_the_oldest_counter_gives_way_beyond_the_cap(collector):
-    for number in range(MOST_SERIES + 3):
+    for number in range(MAX_SERIES + 3):
         collector.increment("jobs", number=str(number))
 
     series = collector.snapshot()["counters"]
-    assert len(series) == MOST_SERIES
+    assert len(series) == MAX_SERIES
     assert next(iter(series)) == "jobs|number=3"
 
 
 def test_the_oldest_histogram_gives_way_beyond_the_cap(collector):
-    for number in range(MOST_SERIES + 1):
+    for number in range(MAX_SERIES + 1):
         collector.observe("seconds", 1.0, number=str(number))
 
-    assert len(collector.snapshot()["histograms"]) == MOST_SERIES
+    assert len(collector.snapshot()["histograms"]) == MAX_SERIES
 
 
 def test_counting_from_many_threads_loses_nothing(collector):
@@ -150,7 +149,7 @@ def test_a_collector_that_only_observes_single_values_is_told_each():
         def observe(self, name, value, **labels):
             told.append((name, value, labels))
 
-    batches(Plain())("seconds", [1.0, 2.0], queue="mail")
+    batch_observer(Plain())("seconds", [1.0, 2.0], queue="mail")
     assert told == [("seconds", 1.0, {"queue": "mail"}), ("seconds", 2.0, {"queue": "mail"})]
 
 
@@ -189,7 +188,7 @@ def test_a_collector_that_fails_is_logged_and_hurts_nobody(caplog):
 
         observe = increment
 
-    guarded = Guarded(Broken())
+    guarded = SafeCollector(Broken())
     guarded.increment("jobs")
     guarded.observe("seconds", 1.0)
     assert [record.message for record in caplog.records] == [

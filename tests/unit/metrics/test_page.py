@@ -1,4 +1,4 @@
-"""The metrics page, as a reader of Prometheus understands it."""
+"""The metrics page, read by a parser of the Prometheus format."""
 
 import sys
 
@@ -7,11 +7,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from tenure.errors import SettingsError
-from tenure.metrics.gauges import backend_is, gauges
-from tenure.metrics.memory import MemoryCollector
-from tenure.metrics.page import check_installed, written
-from tenure.metrics.signals import signals
-from tenure.metrics.snapshot import Snapshot, added, taken
+from tenure.metrics.collector import MemoryCollector
+from tenure.metrics.prometheus import check_installed, render
+from tenure.metrics.queue_signals import backend_up_gauge, queue_gauges, queue_signals
+from tenure.metrics.snapshot import Snapshot, merge_snapshots, take_snapshot
 
 SEVEN = (
     *("jobs_fetched", "jobs_rejected_signature", "jobs_skipped_idempotent", "jobs_succeeded"),
@@ -25,7 +24,7 @@ def collector():
 
 
 def families(snapshot):
-    return {family.name: family for family in parsed(written(snapshot)[0].decode())}
+    return {family.name: family for family in parsed(render(snapshot)[0].decode())}
 
 
 def samples(snapshot):
@@ -36,7 +35,7 @@ def samples(snapshot):
 @pytest.mark.parametrize("name", SEVEN)
 def test_the_seven_counters_have_their_names_and_their_queue(collector, name):
     collector.increment(name, 3, queue="mail")
-    family = families(taken(collector))[name]
+    family = families(take_snapshot(collector))[name]
     assert (family.type, [(each.name, each.labels, each.value) for each in family.samples]) == (
         "counter",
         [(f"{name}_total", {"queue": "mail"}, 3.0)],
@@ -45,12 +44,12 @@ def test_the_seven_counters_have_their_names_and_their_queue(collector, name):
 
 def test_a_counter_that_is_named_a_total_is_not_named_so_twice(collector):
     collector.increment("queue_ack_total", backend="sqlite", queue="mail")
-    assert list(samples(taken(collector))) == [("queue_ack_total", (("backend", "sqlite"), ("queue", "mail")))]
+    assert list(samples(take_snapshot(collector))) == [("queue_ack_total", (("backend", "sqlite"), ("queue", "mail")))]
 
 
 def test_each_bucket_of_a_histogram_holds_what_is_in_the_smaller_ones(collector):
     collector.observe_all("jobs_exec_seconds", [0.002, 0.2, 0.3, 5000.0], queue="mail")
-    found = samples(taken(collector))
+    found = samples(take_snapshot(collector))
 
     def bucket(bound):
         return found["jobs_exec_seconds_bucket", (("le", bound), ("queue", "mail"))]
@@ -61,8 +60,8 @@ def test_each_bucket_of_a_histogram_holds_what_is_in_the_smaller_ones(collector)
 
 
 def test_queues_are_told_by_state_with_their_age_and_rates():
-    told = signals({"mail": {"ready": 4, "leased": 1}}, {"mail": 7.5}, {"mail": 2.0}, None)
-    found = samples(Snapshot(gauges=(backend_is(True), *gauges(told))))
+    told = queue_signals({"mail": {"ready": 4, "leased": 1}}, {"mail": 7.5}, {"mail": 2.0}, None)
+    found = samples(Snapshot(gauges=(backend_up_gauge(True), *queue_gauges(told))))
     assert found["tenure_queue_jobs", (("queue", "mail"), ("state", "ready"))] == 4
     assert found["tenure_queue_oldest_age_seconds", (("queue", "mail"),)] == 7.5
     assert found["tenure_queue_service_rate", (("queue", "mail"),)] == 2.0
@@ -74,20 +73,20 @@ def test_queues_are_told_by_state_with_their_age_and_rates():
 def test_names_of_queues_cannot_break_the_page(collector):
     name = 'a"b\\c\nd{}=,;|'
     collector.increment("jobs_fetched", queue=name)
-    assert samples(taken(collector)) == {("jobs_fetched_total", (("queue", name),)): 1}
+    assert samples(take_snapshot(collector)) == {("jobs_fetched_total", (("queue", name),)): 1}
 
 
 def test_names_that_prometheus_does_not_know_are_made_plain(collector):
     collector.increment("my jobs!", **{"häh": "x"})
     collector.observe("my jobs!", 1.0)
-    found = families(taken(collector))
+    found = families(take_snapshot(collector))
     assert (found["my_jobs_"].type, found["my_jobs__histogram"].type) == ("counter", "histogram")
 
 
 def test_who_asks_for_openmetrics_gets_it(collector):
     collector.increment("jobs_fetched", queue="mail")
     collector.observe("jobs_exec_seconds", 1.0, queue="mail")
-    page, kind = written(taken(collector), "application/openmetrics-text; version=1.0.0")
+    page, kind = render(take_snapshot(collector), "application/openmetrics-text; version=1.0.0")
     assert kind.startswith("application/openmetrics-text")
     assert [family.name for family in parsed_as_openmetrics(page.decode())] == ["jobs_fetched", "jobs_exec_seconds"]
 
@@ -99,7 +98,7 @@ def test_snapshots_add_up(collector):
     other.increment("jobs_fetched", 5, queue="mail")
     other.increment("jobs_fetched", 1, queue="films")
     other.observe_all("settle_batch", [1, 7])
-    found = samples(added([taken(collector), taken(other)]))
+    found = samples(merge_snapshots([take_snapshot(collector), take_snapshot(other)]))
     assert found["jobs_fetched_total", (("queue", "mail"),)] == 7
     assert found["jobs_fetched_total", (("queue", "films"),)] == 1
     assert (found["settle_batch_count", ()], found["settle_batch_sum", ()]) == (3, 11)

@@ -1,12 +1,12 @@
-"""Signals: what follows from counts, ages, rates and how it was before."""
+"""Signals computed from counts, ages, rates and the values before."""
 
 import pytest
 
-from tenure.metrics.signals import Before, signals
+from tenure.metrics.queue_signals import EarlierCounts, queue_signals
 
 
 def one(counts, ages=None, rates=None, before=None):
-    (found,) = signals({"mail": counts}, ages, rates, before)
+    (found,) = queue_signals({"mail": counts}, ages, rates, before)
     return found
 
 
@@ -39,18 +39,18 @@ def test_what_is_ready_is_drained_at_the_pace_of_the_last_minute():
     ids=["as many as before", "more", "fewer", "far fewer, as after a purge"],
 )
 def test_what_arrives_is_what_ends_and_what_there_is_more_of(live, arrival):
-    found = one({"ready": 60, "leased": 40}, rates={"mail": 2.0}, before=Before(60.0, {"mail": live}))
+    found = one({"ready": 60, "leased": 40}, rates={"mail": 2.0}, before=EarlierCounts(60.0, {"mail": live}))
     assert found.arrival_rate == arrival
 
 
 def test_a_queue_that_is_new_counts_from_nothing():
-    assert one({"ready": 60}, rates={}, before=Before(60.0, {})).arrival_rate == 1.0
+    assert one({"ready": 60}, rates={}, before=EarlierCounts(60.0, {})).arrival_rate == 1.0
 
 
 def test_a_moment_ago_says_nothing_about_arrivals():
-    assert one({"ready": 60}, rates={}, before=Before(0.5, {})).arrival_rate is None
+    assert one({"ready": 60}, rates={}, before=EarlierCounts(0.5, {})).arrival_rate is None
 
 
 def test_a_queue_that_is_empty_but_worked_on_is_told_too():
-    (found,) = signals({}, {}, {"mail": 5.0}, Before(60.0, {"mail": 0}))
+    (found,) = queue_signals({}, {}, {"mail": 5.0}, EarlierCounts(60.0, {"mail": 0}))
     assert (found.queue, found.ready, found.service_rate, found.arrival_rate) == ("mail", 0, 5.0, 5.0)

@@ -1,15 +1,21 @@
-"""Spreads, tallies and summaries: small sums that can be asked for percentiles."""
+"""Summaries of durations and counts, and their percentiles."""
 
 import pytest
 
 from tenure.events import Run, Settlement, Status
-from tenure.metrics.spread import Spread, merged
-from tenure.metrics.summary import summaries
-from tenure.metrics.tally import Counts, Tally, folded, summed
+from tenure.metrics.statistics import (
+    Counts,
+    DurationHistogram,
+    Tally,
+    merge_histograms,
+    merge_workers,
+    sum_counts,
+    summaries,
+)
 
 
-def spread(*sizes: float) -> Spread:
-    made = Spread()
+def spread(*sizes: float) -> DurationHistogram:
+    made = DurationHistogram()
     for size in sizes:
         made.add(size)
     return made
@@ -39,7 +45,7 @@ def test_percentiles_follow_the_shares():
 
 
 def test_nothing_has_no_percentile_and_no_mean():
-    assert (Spread().percentile(0.5), Spread().mean()) == (None, None)
+    assert (DurationHistogram().percentile(0.5), DurationHistogram().mean()) == (None, None)
 
 
 def test_what_took_no_time_counts():
@@ -47,12 +53,12 @@ def test_what_took_no_time_counts():
 
 
 def test_merging_is_the_same_as_counting_together():
-    assert merged([spread(1.0, 2.0), spread(2.0, 400.0)]) == spread(1.0, 2.0, 2.0, 400.0)
+    assert merge_histograms([spread(1.0, 2.0), spread(2.0, 400.0)]) == spread(1.0, 2.0, 2.0, 400.0)
 
 
 def test_summing_changes_none_of_its_parts():
     first, second = counts(settled(Status.ACKED)), counts(settled(Status.ACKED), settled(Status.REQUEUED))
-    assert summed([first, second]).statuses == {"acked": 2, "requeued": 1}
+    assert sum_counts([first, second]).statuses == {"acked": 2, "requeued": 1}
     assert first == counts(settled(Status.ACKED))
 
 
@@ -63,7 +69,10 @@ def test_folding_forgets_who_counted_and_nothing_else():
         Tally(1, "mail", "greet", "b", other),
         Tally(2, "mail", "x", "b", one),
     ]
-    assert folded(tallies) == [Tally(1, "mail", "greet", "", summed([one, other])), Tally(2, "mail", "x", "", one)]
+    assert merge_workers(tallies) == [
+        Tally(1, "mail", "greet", "", sum_counts([one, other])),
+        Tally(2, "mail", "x", "", one),
+    ]
 
 
 def test_a_summary_tells_counts_rates_and_lengths():

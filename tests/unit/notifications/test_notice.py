@@ -1,16 +1,16 @@
-"""What is told of an event, and in which words."""
+"""Which events become a notice, and its text."""
 
 import pytest
 
-from tenure.backends.asking import JobRecord
+from tenure.backends.records import JobRecord
 from tenure.definition.failure import Failure
 from tenure.events import Enqueued, Run, Settled, Settlement, Status, TickFailed, TickSkipped, TickSucceeded
-from tenure.notifications.notice import Notice, letter_of, notices_of, with_record
-from tenure.recipients import HAPPENINGS, Mail, Notification
+from tenure.notifications.notice import Notice, notices_of, render, with_record
+from tenure.recipients import TRIGGERS, Mail, Notification
 from tenure.redaction import Redactor
 
 NOW = 1_700_000_000_000_000
-ALL = Notification(on=HAPPENINGS, job="page")
+ALL = Notification(on=TRIGGERS, job="page")
 RUN = Run("greet", NOW, 1.23456, worker="host:1")
 
 
@@ -92,7 +92,7 @@ def test_the_error_of_a_failure_and_the_output_of_a_success_are_told():
 
 def test_templates_are_filled_in_and_what_is_not_known_is_empty():
     words = Notification(job="page", subject="$handler ($name): $$5", text="${event} of $id")
-    letter = letter_of(Notice(event="dead", id="1", handler="greet"), words, Redactor())
+    letter = render(Notice(event="dead", id="1", handler="greet"), words, Redactor())
     assert (letter.subject, letter.text) == ("greet (): $5", "dead of 1")
     assert letter.members() == {
         "event": "dead", "id": "1", "handler": "greet", "subject": letter.subject, "text": letter.text,
@@ -100,7 +100,7 @@ def test_templates_are_filled_in_and_what_is_not_known_is_empty():
 
 
 def test_without_templates_all_that_is_known_is_told():
-    letter = letter_of(Notice(event="missed", schedule="nightly", reason="missed", left_out=3), ALL, Redactor())
+    letter = render(Notice(event="missed", schedule="nightly", reason="missed", left_out=3), ALL, Redactor())
     assert letter.subject == "[tenure] schedule nightly left out a tick: missed"
     assert letter.text == "event: missed\nreason: missed\nschedule: nightly\nleft_out: 3"
 
@@ -109,25 +109,25 @@ def test_a_letter_holds_no_secret_and_a_subject_is_one_line():
     notice = Notice(
         event="dead", handler="greet\r\nBcc: all@example.com", error="login failed: password=hunter2 \x1b[2J"
     )
-    letter = letter_of(notice, Notification(job="page", subject="$handler: $error"), Redactor())
+    letter = render(notice, Notification(job="page", subject="$handler: $error"), Redactor())
     assert "hunter2" not in repr(letter)
     assert "\n" not in letter.subject
     assert "\x1b" not in letter.text
 
 
 def test_a_long_output_is_cut():
-    letter = letter_of(Notice(event="success", output="x " * 5000), ALL, Redactor())
+    letter = render(Notice(event="success", output="x " * 5000), ALL, Redactor())
     assert len(letter.text) < 2100
 
 
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({}, "needs a job, a webhook or mail"),
+        ({}, "needs a recipient: a job, a webhook or mail"),
         ({"job": "page", "on": ()}, "at least one of success, failure, dead"),
         ({"mail": ("nobody",)}, "mail: 'nobody' is not an address"),
         ({"mail": ("a@b.c\nBcc: x@y.z",)}, "is not an address"),
-        ({"job": "page", "subject": "$what"}, r"\$what is nothing that a template can tell; there are: event, id"),
+        ({"job": "page", "subject": "$what"}, r"\$what is not a field of a template; the fields are: event, id"),
         ({"job": "page", "text": "$"}, "not a template"),
     ],
 )
@@ -140,7 +140,7 @@ def test_a_notification_that_makes_no_sense_is_refused(fields, says):
     ("fields", "says"),
     [
         ({"sender": "me"}, "mail.sender: 'me' is not an address"),
-        ({"user": "me", "security": "none"}, "in the clear"),
+        ({"user": "me", "security": "none"}, "unencrypted connection"),
         ({"timeout": 0}, "more than 0 seconds"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Keys: how they are written, which are refused, and that their secrets stay secret."""
+"""Keys: their text form, which are refused, and that no message shows their secrets."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Depth, and members that occur twice: the quick answers never contradict the exact ones."""
+"""Depth and repeated members: the quick checks never contradict the exact ones."""
 
 import json
 from contextlib import suppress
@@ -8,7 +8,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tenure.errors import Malformed
-from tenure.wire.limits import MAX_MEMBERS, check_depth, check_members, have_distinct_members, refuse_repeated_members
+from tenure.wire.envelope import (
+    MAX_MEMBERS,
+    check_depth,
+    check_members,
+    have_distinct_members,
+    refuse_repeated_members,
+)
 
 names = st.text(alphabet='ab:," \\{}[]\n', max_size=4)
 texts = st.text(alphabet='ab:,"{}[]\\ ', max_size=8)

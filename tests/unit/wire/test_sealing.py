@@ -1,4 +1,4 @@
-"""Seal and open: what goes in comes out, and what could not come out does not go in."""
+"""Seal and open: every field survives the round trip, and what could not be opened is not sealed."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Messages that were not sealed by us, or not like this, are refused with the reason."""
+"""Messages that were changed or not sealed by us are refused with the reason."""
 
 import time
 
@@ -87,7 +87,7 @@ def test_a_message_of_another_key_with_the_same_id_is_refused(sealed):
 def test_a_message_of_a_key_we_do_not_hold_is_told_apart(sealed):
     other = Wire(Ring([Key("k2", bytes(range(32)))]))
 
-    with pytest.raises(UnknownKey, match="sealed with key 'k1', which we do not hold"):
+    with pytest.raises(UnknownKey, match="sealed with key 'k1', which is not in the key ring"):
         other.open(sealed, "slow")
 
 
@@ -220,12 +220,12 @@ def test_a_signed_payload_that_is_not_json_is_refused(wire, with_payload, payloa
 )
 def test_a_message_made_to_exhaust_the_reader_is_refused_fast(wire, with_payload, payload):
     message = with_payload(payload)
-    begun = time.perf_counter()
+    begun = time.thread_time()
 
     with pytest.raises(Malformed):
         wire.open(message, "slow")
 
-    assert time.perf_counter() - begun < 1.0
+    assert time.thread_time() - begun < 1.0
 
 
 def test_without_verification_a_wrong_signature_is_let_through(key, sealed):

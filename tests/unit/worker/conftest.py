@@ -3,7 +3,7 @@
 import pytest
 
 from tenure import Job
-from tenure.backends.contract import Lease
+from tenure.backends.messages import Lease
 from tenure.definition.handler import from_function
 from tenure.execution.attempt import Attempt
 from tenure.wire.envelope import Wire

@@ -1,4 +1,4 @@
-"""The hooks of queue classes: called beside the worker, which waits for none of them."""
+"""The hooks of queue classes are called beside the worker, which waits for none of them."""
 
 import logging
 import threading
@@ -6,9 +6,8 @@ import time
 
 import pytest
 
-from tenure.worker.hooks import QueueHooks
-
-SOON = 15.0
+from tenure.worker.queue_hooks import QueueHooks
+from tests.support.waiting import WAIT_SECONDS, eventually
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def serve():
     yield start
     for hooks, thread in running:
         hooks.stop()
-        thread.join(SOON)
+        thread.join(WAIT_SECONDS)
         assert not thread.is_alive()
 
 
@@ -40,7 +39,7 @@ def record():
             arrived.append(record.getMessage())
 
     handler = Handler()
-    logger = logging.getLogger("tenure.worker.hooks")
+    logger = logging.getLogger("tenure.worker.queue_hooks")
     logger.addHandler(handler)
     yield arrived
     logger.removeHandler(handler)
@@ -67,17 +66,10 @@ class Queue:
             self._work[name]()
 
 
-def wait_until(condition):
-    give_up = time.monotonic() + SOON
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.005)  # a log record sends no signal
-
-
 def test_setup_is_called_once_and_refresh_every_interval(serve):
     queue = Queue()
     serve(queue, interval=0.01)
-    assert [queue.calls.acquire(timeout=SOON) for _ in range(3)] == [True] * 3
+    assert [queue.calls.acquire(timeout=WAIT_SECONDS) for _ in range(3)] == [True] * 3
     assert queue.told[:3] == [("setup", "worker-1"), ("refresh", "worker-1"), ("refresh", "worker-1")]
 
 
@@ -87,7 +79,7 @@ def test_a_queue_without_hooks_is_left_alone(serve):
 
     queue = Queue()
     serve(Bare(), queue, interval=0.01)
-    assert queue.calls.acquire(timeout=SOON)
+    assert queue.calls.acquire(timeout=WAIT_SECONDS)
 
 
 def test_a_hook_that_raises_is_logged_with_its_queue_and_called_again(serve, record):
@@ -96,9 +88,9 @@ def test_a_hook_that_raises_is_logged_with_its_queue_and_called_again(serve, rec
 
     queue = Queue(refresh=fail)
     serve(queue, interval=0.01)
-    assert [queue.calls.acquire(timeout=SOON) for _ in range(3)] == [True] * 3
-    wait_until(lambda: record)
-    assert record[0] == "refresh of queue 'films' failed; the worker goes on: mend the hook, or have it handle this"
+    assert [queue.calls.acquire(timeout=WAIT_SECONDS) for _ in range(3)] == [True] * 3
+    eventually(lambda: record)
+    assert record[0] == "refresh of queue 'films' failed; the worker continues: fix the hook, or catch the error in it"
 
 
 def about_films(record):
@@ -109,12 +101,12 @@ def about_films(record):
 @pytest.mark.parametrize("name", ["setup", "refresh"])
 def test_a_hook_that_hangs_is_logged_once_and_not_called_on_top_of_itself(serve, record, name):
     release = threading.Event()
-    queue = Queue(**{name: lambda: release.wait(SOON)})  # waits inside C: an interrupt does not reach it
+    queue = Queue(**{name: lambda: release.wait(WAIT_SECONDS)})  # waits inside C: an interrupt does not reach it
     other = Queue()
     other.name = "other"
     serve(queue, other, interval=0.01, timeout=0.05)
-    assert [other.calls.acquire(timeout=SOON) for _ in range(30)] == [True] * 30  # who is not delayed by it
-    wait_until(lambda: about_films(record))
+    assert [other.calls.acquire(timeout=WAIT_SECONDS) for _ in range(30)] == [True] * 30  # who is not delayed by it
+    eventually(lambda: about_films(record))
     assert [call for call, _ in queue.told].count(name) == 1
     (line,) = about_films(record)
     release.set()
@@ -129,17 +121,17 @@ def test_a_hook_that_computes_past_its_deadline_is_interrupted_and_called_again(
 
     queue = Queue(refresh=compute)
     serve(queue, interval=0.01, timeout=0.05)
-    assert [queue.calls.acquire(timeout=SOON) for _ in range(3)] == [True] * 3
+    assert [queue.calls.acquire(timeout=WAIT_SECONDS) for _ in range(3)] == [True] * 3
     assert {line.partition(" and is")[0] for line in record} == {"refresh of queue 'films' ran past its 0.05 s"}
 
 
 def test_a_hook_that_hangs_does_not_delay_the_stop(serve):
     release = threading.Event()
-    queue = Queue(setup=lambda: release.wait(SOON))
+    queue = Queue(setup=lambda: release.wait(WAIT_SECONDS))
     hooks, thread = serve(queue)
-    assert queue.calls.acquire(timeout=SOON)
+    assert queue.calls.acquire(timeout=WAIT_SECONDS)
     hooks.stop()
-    thread.join(SOON / 2)
+    thread.join(WAIT_SECONDS / 2)
     assert not thread.is_alive()
     release.set()
 
@@ -153,4 +145,4 @@ def test_hooks_may_be_async(serve):
             self.called.set()
 
     serve(Async())
-    assert Async.called.wait(SOON)
+    assert Async.called.wait(WAIT_SECONDS)

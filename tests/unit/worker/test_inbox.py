@@ -189,7 +189,7 @@ def test_a_fresh_inbox_demands_what_can_start_at_once(inbox_for):
 def test_who_asked_for_room_in_vain_hears_once_that_few_are_left():
     heard = threading.Event()
     inbox = Inbox(1, on_idle=lambda: None, admit=list, on_low=heard.set)
-    inbox.at_once = 10
+    inbox.batch_size = 10
     inbox.finished(0.001)
     inbox.fill([object() for _ in range(45)])
     assert inbox.demand(unsettled=45) == 0

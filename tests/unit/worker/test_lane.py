@@ -1,4 +1,4 @@
-"""A lane says which queue is tried first, and how many jobs count."""
+"""A lane decides which queue is tried first, and how many jobs count."""
 
 import random
 from collections import Counter
@@ -7,8 +7,8 @@ import pytest
 
 from tenure.errors import SettingsError
 from tenure.events import Status
-from tenure.worker.lane import Lane, side_by_side
-from tenure.worker.terms import ran
+from tenure.worker.lane import Lane, arrange_lanes
+from tenure.worker.leaser import counted_jobs
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_light_queue_still_comes_first_sometimes(seeded):
 def test_jobs_put_off_at_no_cost_do_not_count_as_run():
     tally = Counter({Status.ACKED: 3, Status.REQUEUED: 2, Status.POSTPONED: 7, Status.DEAD_LETTERED: 1})
 
-    assert ran(tally) == 6
+    assert counted_jobs(tally) == 6
 
 
 @pytest.mark.parametrize(
@@ -92,18 +92,18 @@ def test_the_inline_lane_comes_first():
         Lane(queues=(queue,), runner=kind) for queue, kind in (("a", "process"), ("b", "inline"), ("c", "threads"))
     ]
 
-    assert [lane.queues for lane in side_by_side(lanes)] == [("b",), ("a",), ("c",)]
+    assert [lane.queues for lane in arrange_lanes(lanes)] == [("b",), ("a",), ("c",)]
 
 
 def test_two_lanes_on_one_queue_are_refused():
     lanes = [Lane(name="one", queues=("a", "b")), Lane(name="two", queues=("b",))]
 
     with pytest.raises(SettingsError, match="queue 'b' is in the lanes 'one' and 'two'"):
-        side_by_side(lanes)
+        arrange_lanes(lanes)
 
 
 def test_two_inline_lanes_are_refused():
     lanes = [Lane(name=queue, queues=(queue,), runner="inline") for queue in "ab"]
 
     with pytest.raises(SettingsError, match="the lanes 'a', 'b' are inline; one can be"):
-        side_by_side(lanes)
+        arrange_lanes(lanes)

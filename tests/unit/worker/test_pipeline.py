@@ -1,4 +1,4 @@
-"""The door: what may run becomes an attempt, and what may not gets its verdict."""
+"""The pipeline turns a lease that may run into an attempt, and any other into its verdict."""
 
 import logging
 from datetime import UTC, datetime
@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 import pytest
 
 from tenure import Backoff, Job, Outcome
-from tenure.backends.contract import Abandon, Ack, Nack
+from tenure.backends.messages import Abandon, Ack, Nack
 from tenure.definition.handler import from_function
 from tenure.definition.registry import Registry
 from tenure.events import Run
 from tenure.testing import FakeClock
 from tenure.wire.envelope import Wire
 from tenure.wire.signing import Key, Ring
-from tenure.worker.pipeline import Defaults, Pipeline
+from tenure.worker.pipeline import JobDefaults, Pipeline
 
 
 def ping(): ...
@@ -33,7 +33,8 @@ def registry():
 
 @pytest.fixture
 def pipeline(wire, registry, clock):
-    return Pipeline(wire, registry, clock, Defaults(retry=Backoff("fixed", base=1.0), patience=60.0, timeout=30.0))
+    defaults = JobDefaults(retry=Backoff("fixed", base=1.0), unknown_timeout=60.0, timeout=30.0)
+    return Pipeline(wire, registry, clock, defaults)
 
 
 @pytest.fixture(autouse=True)
@@ -110,7 +111,7 @@ def test_an_unknown_handler_waits_for_a_deploy_at_no_cost(pipeline, lease_of):
 def test_an_unknown_key_waits_for_a_deploy_at_no_cost(registry, clock, lease_of):
     other = Wire(Ring([Key("k2", bytes(range(1, 33)))]))
 
-    verdict = verdict_on(Pipeline(other, registry, clock, Defaults(retry=Backoff())), lease_of())
+    verdict = verdict_on(Pipeline(other, registry, clock, JobDefaults(retry=Backoff())), lease_of())
 
     assert (type(verdict), verdict.reason, verdict.charge) == (Nack, "unknown_key", None)
 
@@ -124,7 +125,7 @@ def test_a_newer_version_waits_for_a_deploy_at_no_cost(pipeline, lease_of):
 
 
 @pytest.mark.parametrize(("waited", "kind"), [(59, Nack), (60, Nack), (61, Abandon)])
-def test_the_unknown_is_dead_once_patience_is_over(pipeline, clock, lease_of, waited, kind):
+def test_the_unknown_is_dead_once_it_has_waited_long_enough(pipeline, clock, lease_of, waited, kind):
     lease = lease_of(Job(handler="pong"))
     clock.advance(waited)
 

@@ -1,19 +1,21 @@
+"""The settler settles outcomes in batches, and reports what it lost."""
+
 import logging
 import threading
 from functools import partial
 
 import pytest
 
-from tenure.backends.contract import Abandon, Ack, Message, Nack
 from tenure.backends.memory import MemoryBackend
+from tenure.backends.messages import Abandon, Ack, Message, Nack
 from tenure.definition.failure import Failure
 from tenure.errors import BackendUnavailable
 from tenure.events import LeaseLost, Listeners, Run, Settled, Status
-from tenure.guards.memory import MemoryStore
+from tenure.guards.store import MemoryStore
 from tenure.testing import FakeClock
-from tenure.worker.holdings import Holdings
-from tenure.worker.settler import FULL_OF_LONG, Settler
-from tenure.worker.warden import Warden
+from tenure.worker.guard_holder import GuardHolder
+from tenure.worker.held_leases import HeldLeases
+from tenure.worker.settler import LONG_JOB_BATCH_SIZE, Settler
 
 
 class Unreachable(MemoryBackend):
@@ -43,7 +45,7 @@ def leased(backend, count=1):
 def settle(backend, verdicts, events):
     listeners = Listeners()
     listeners.add(events.append)
-    settler = Settler(backend, Holdings(), listeners, Warden(MemoryStore(FakeClock())), "desk:1")
+    settler = Settler(backend, HeldLeases(), listeners, GuardHolder(MemoryStore(FakeClock())), "desk:1")
     for verdict in verdicts:
         settler.settle(verdict)
     settler.stop()
@@ -58,7 +60,7 @@ def test_every_kind_of_verdict_reaches_its_verb(events):
     verdicts = [Ack(lease=done), Nack(lease=again, delay=9.0, charge="attempt"), Abandon(lease=dead, reason="failed")]
     settler = settle(backend, verdicts, events)
 
-    assert [backend.find(str(n)).state for n in range(3)] == ["done", "delayed", "dead"]
+    assert [backend.jobs.find(str(n)).state for n in range(3)] == ["done", "delayed", "dead"]
     assert settler.tally == {Status.ACKED: 1, Status.REQUEUED: 1, Status.DEAD_LETTERED: 1}
 
 
@@ -69,19 +71,19 @@ def test_a_failure_is_kept_with_the_name_of_its_worker(events, verdict):
 
     settle(backend, [verdict(lease=lease, failure=Failure("ValueError", "no", 7, 1))], events)
 
-    assert backend.find("0").failures == (Failure("ValueError", "no", 7, 1, worker="desk:1"),)
+    assert backend.jobs.find("0").failures == (Failure("ValueError", "no", 7, 1, worker="desk:1"),)
 
 
 @pytest.mark.parametrize(("seconds", "waits"), [(0.0001, True), (0.005, False)])
 def test_of_jobs_that_took_long_few_are_kept_waiting(seconds, waits):
     backend = MemoryBackend()
-    settler = Settler(backend, Holdings(), Listeners(), Warden(MemoryStore(FakeClock())))
+    settler = Settler(backend, HeldLeases(), Listeners(), GuardHolder(MemoryStore(FakeClock())))
 
-    for lease in leased(backend, FULL_OF_LONG):
-        assert not settler._hurry.is_set()
+    for lease in leased(backend, LONG_JOB_BATCH_SIZE):
+        assert not settler._flush_now.is_set()
         settler.settle(Ack(lease=lease, run=Run("h", 0, seconds)))
 
-    assert settler._hurry.is_set() is not waits
+    assert settler._flush_now.is_set() is not waits
 
 
 def test_one_flush_is_one_event(events):
@@ -98,7 +100,7 @@ def test_a_settlement_is_tried_again_when_the_backend_was_away(events):
 
     settle(backend, [Ack(lease=lease) for lease in leased(backend)], events)
 
-    assert backend.find("0").state == "done"
+    assert backend.jobs.find("0").state == "done"
 
 
 def test_a_lost_lease_is_told_and_not_counted(events, caplog):
@@ -125,7 +127,7 @@ def test_a_death_is_logged_once_as_critical_with_its_reason(events, caplog):
 
 def test_verdicts_given_by_many_threads_are_all_settled(events):
     backend = MemoryBackend()
-    settler = Settler(backend, Holdings(), Listeners(), Warden(MemoryStore(FakeClock())))
+    settler = Settler(backend, HeldLeases(), Listeners(), GuardHolder(MemoryStore(FakeClock())))
     running = threading.Thread(target=settler.run)
     running.start()
     leases = leased(backend, 2000)
@@ -140,4 +142,4 @@ def test_verdicts_given_by_many_threads_are_all_settled(events):
     settler.stop()
     running.join()
 
-    assert backend.counts()["q"]["done"] == 2000
+    assert backend.queues.counts()["q"]["done"] == 2000

@@ -1,4 +1,4 @@
-"""What follows from an outcome: done, again, or dead."""
+"""What follows from an outcome: done, retry, or dead."""
 
 import logging
 from datetime import UTC, datetime
@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 from tenure import Backoff, Job, Outcome
-from tenure.backends.contract import Abandon, Ack, Nack
+from tenure.backends.messages import Abandon, Ack, Nack
 from tenure.definition.failure import Failure
 from tenure.errors import MessageRejected
 from tenure.events import Settlement, Status
-from tenure.worker.verdict import REASONS, decide, policy_for, refuse, settlement, status_of
+from tenure.worker.pipeline import REASONS, decide, policy_for, refuse, settlement, status_of
 
 NOW = 1_893_456_000_000_000
 FAILURE = Failure("ValueError", "no", NOW, 1)
@@ -163,7 +163,7 @@ def test_a_policy_that_gives_no_delay_is_replaced_by_the_default_backoff(attempt
         verdict = decide(attempt, outcome("failed", failure=FAILURE), Broken(delay))
 
     assert 4.0 <= verdict.delay <= 6.0
-    assert "the default backoff stands in" in caplog.text
+    assert "the default backoff is used instead" in caplog.text
 
 
 @pytest.mark.parametrize(("max_crashes", "crashes"), [(3, 4), (0, 1), (1, 2), (3, 99)])

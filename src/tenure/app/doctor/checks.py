@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from tenure.app.doctor.facts import Facts, Finding, Kept, Verdict
-from tenure.backends.upkeep import Fact
+from tenure.app.doctor.facts import DoctorFacts, Finding, Kept, Severity
+from tenure.backends.records import Fact
 
 MARGIN = 15.0  # seconds beyond the stop grace: for settling, and for children to end
 _SHORTEST_LEASE = 5.0
@@ -13,7 +13,7 @@ _SKEW, _GREAT_SKEW = 1.0, 30.0
 _SHOWN = 5
 
 
-def _schema(facts: Facts) -> Finding:
+def _schema(facts: DoctorFacts) -> Finding:
     if facts.schema is None:
         return _none("schema", "this backend has none")
     stored, needed = facts.schema
@@ -24,7 +24,7 @@ def _schema(facts: Facts) -> Finding:
     return _fine("schema", f"version {stored}{taken}")
 
 
-def _indexes(facts: Facts) -> Finding:
+def _indexes(facts: DoctorFacts) -> Finding:
     if facts.missing_indexes is None:
         return _none("indexes", "this backend has none")
     if facts.missing_indexes:
@@ -34,20 +34,20 @@ def _indexes(facts: Facts) -> Finding:
     return _fine("indexes", "all are there")
 
 
-def _durability(facts: Facts) -> Finding:
+def _durability(facts: DoctorFacts) -> Finding:
     return _told(facts, "durability", "durability", "have the server write to its disk before it answers")
 
 
-def _memory(facts: Facts) -> Finding:
+def _memory(facts: DoctorFacts) -> Finding:
     return _told(facts, "memory", "eviction", "set maxmemory-policy to noeviction")
 
 
-def _wake_ups(facts: Facts) -> Finding:
+def _wake_ups(facts: DoctorFacts) -> Finding:
     advice = "connect workers directly, or say listen=off in the URL: they look every 25 ms then"
     return _told(facts, "wake-ups", "wake-ups", advice, worst="warning")
 
 
-def _sqlite(facts: Facts) -> Finding:
+def _sqlite(facts: DoctorFacts) -> Finding:
     if facts.sqlite is None:
         return _none("sqlite", "this is another backend")
     version = ".".join(map(str, facts.sqlite))
@@ -58,14 +58,14 @@ def _sqlite(facts: Facts) -> Finding:
     return _fine("sqlite", f"SQLite {version}")
 
 
-def _clock(facts: Facts) -> Finding:
+def _clock(facts: DoctorFacts) -> Finding:
     if facts.skew is None:
         return _none("clock", "the backend has no clock of its own")
     advice = "have all hosts follow the same time server (NTP): delays, expiries and schedules go by it"
     fast = {name: ahead for name, ahead in facts.ahead.items() if ahead > _SKEW}
     if abs(facts.skew) > _SKEW:
         text = f"the server's clock is {abs(facts.skew):.1f} s {'ahead of' if facts.skew > 0 else 'behind'} this host's"
-        verdict: Verdict = "problem" if abs(facts.skew) > _GREAT_SKEW else "warning"
+        verdict: Severity = "problem" if abs(facts.skew) > _GREAT_SKEW else "warning"
         return Finding("clock", verdict, text, advice)
     if fast:
         text = f"clocks of workers are ahead of the server's: {_some(f'{name} by {fast[name]:.1f} s' for name in fast)}"
@@ -73,7 +73,7 @@ def _clock(facts: Facts) -> Finding:
     return _fine("clock", f"within {_SKEW:g} s of the server's")
 
 
-def _stopping(facts: Facts) -> Finding:
+def _stopping(facts: DoctorFacts) -> Finding:
     timing = facts.timing
     if timing.lease < _SHORTEST_LEASE:
         text = f"a lease of {timing.lease:g} s leaves little time for a slow renewal, after which its job is killed"
@@ -94,7 +94,7 @@ def _stopping(facts: Facts) -> Finding:
     return _fine("stopping", f"{text}; whoever stops workers must give them {timing.stop_grace + MARGIN:g} s")
 
 
-def _keys(facts: Facts) -> Finding:
+def _keys(facts: DoctorFacts) -> Finding:
     keys = facts.keys
     if keys is None:
         return _none("keys", "nothing is known of the keys")
@@ -107,7 +107,7 @@ def _keys(facts: Facts) -> Finding:
     return _sealed(facts)
 
 
-def _sealed(facts: Facts) -> Finding:
+def _sealed(facts: DoctorFacts) -> Finding:
     keys = facts.keys
     if keys is None or keys.sealed is None:
         return _none("keys", "this backend cannot show its waiting messages")
@@ -134,7 +134,7 @@ def _sealed(facts: Facts) -> Finding:
     return _fine("keys", f"all {where.removesuffix(' wait')} that wait were sealed with {keys.ring[0]!r}")
 
 
-def _payloads(facts: Facts) -> Finding:
+def _payloads(facts: DoctorFacts) -> Finding:
     if facts.sample is None:
         return _none("payloads", "name your app with --app, on a backend that lists jobs, to have them compared")
     if not facts.sample.misfits:
@@ -146,7 +146,7 @@ def _payloads(facts: Facts) -> Finding:
     return Finding("payloads", "problem", text, advice)
 
 
-def _workers(facts: Facts) -> Finding:
+def _workers(facts: DoctorFacts) -> Finding:
     if facts.unserved is None:
         return _none("workers", "this backend does not know its workers")
     if facts.undeployed:
@@ -160,7 +160,7 @@ def _workers(facts: Facts) -> Finding:
     return _fine("workers", "every queue with ready jobs has a worker")
 
 
-def _schedules(facts: Facts) -> Finding:
+def _schedules(facts: DoctorFacts) -> Finding:
     if facts.schedules is None:
         return _none("schedules", "there are none")
     late = [each for each in facts.schedules if _is_late(each)]
@@ -175,7 +175,7 @@ def _schedules(facts: Facts) -> Finding:
     return _fine("schedules", "somebody keeps them")
 
 
-def _dead_letters(facts: Facts) -> Finding:
+def _dead_letters(facts: DoctorFacts) -> Finding:
     deaths = facts.deaths
     if deaths is None:
         return _none("dead letters", "this backend keeps no statistics")
@@ -187,13 +187,13 @@ def _dead_letters(facts: Facts) -> Finding:
     return _fine("dead letters", text)
 
 
-CHECKS: tuple[Callable[[Facts], Finding], ...] = (
+CHECKS: tuple[Callable[[DoctorFacts], Finding], ...] = (
     *(_schema, _indexes, _durability, _memory, _wake_ups, _sqlite, _clock, _stopping, _keys),
     *(_payloads, _workers, _schedules, _dead_letters),
 )
 
 
-def examine(facts: Facts) -> list[Finding]:
+def examine(facts: DoctorFacts) -> list[Finding]:
     """What every check finds; where the backend cannot be opened, only that."""
     if facts.failure is not None:
         advice = "see the setting url, and whether the server is up"
@@ -201,7 +201,7 @@ def examine(facts: Facts) -> list[Finding]:
     return [_fine("backend", f"{facts.place} is there"), *(check(facts) for check in CHECKS)]
 
 
-def _told(facts: Facts, about: str, check: str, advice: str, worst: Verdict | None = None) -> Finding:
+def _told(facts: DoctorFacts, about: str, check: str, advice: str, worst: Severity | None = None) -> Finding:
     """What the server itself says."""
     found: Fact | None = next((fact for fact in facts.server if fact.about == about), None)
     if found is None:
@@ -211,7 +211,7 @@ def _told(facts: Facts, about: str, check: str, advice: str, worst: Verdict | No
     return _fine(check, found.text)
 
 
-def _worst(facts: Facts) -> Verdict:
+def _worst(facts: DoctorFacts) -> Severity:
     """What may cost jobs is a problem, unless nobody minds."""
     return "warning" if facts.environment == "development" else "problem"
 

@@ -4,16 +4,16 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenure.backends.upkeep import Fact
+from tenure.backends.records import Fact
 
-Verdict = Literal["ok", "warning", "problem", "not applicable"]
+Severity = Literal["ok", "warning", "problem", "not applicable"]
 
 
 class Finding(Struct, frozen=True):
     """What one check says: `text` is what is so, `advice` what to do about it."""
 
     check: str
-    verdict: Verdict
+    verdict: Severity
     text: str
     advice: str | None = None
 
@@ -70,7 +70,7 @@ class Timing(Struct, frozen=True, kw_only=True):
     runs: dict[str, float] = {}
 
 
-class Facts(Struct, frozen=True, kw_only=True):
+class DoctorFacts(Struct, frozen=True, kw_only=True):
     """All that is known; None is what this backend does not have, or what nobody could look at.
 
     `skew` is by how many seconds the server's clock is ahead of ours, `ahead` by how many those of workers are at

@@ -1,1 +1,1 @@
-"""Beanstalkd: a tube per queue, a reservation as the lease, the buried jobs as the dead letters."""
+"""Beanstalkd: a tube for each queue, a reservation as the lease, buried jobs as the dead letters."""

@@ -1,16 +1,30 @@
-"""The words of beanstalkd's protocol: commands as bytes, and replies out of a stream of bytes."""
+"""The protocol of beanstalkd: commands, replies, tube names, priorities and statistics.
 
+A reservation that ended neither by a release nor by a bury was lost with its connection, or timed out. The server
+counts since its start: what happened before a restart of the server is not charged to a job.
+"""
+
+import math
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 ERRORS = frozenset({b"OUT_OF_MEMORY", b"INTERNAL_ERROR", b"BAD_FORMAT", b"UNKNOWN_COMMAND", b"EXPECTED_CRLF"})
 _PAYLOAD = re.compile(rb"(RESERVED|FOUND|OK)(?: (\d+))? (\d+)\r\n").match
 _PLAIN_WORDS = ("DELETED", "TOUCHED", "RELEASED", "TIMED_OUT", "DEADLINE_SOON", "NOT_FOUND", "BURIED", "KICKED")
-_MOST_PRIORITY = 2**32 - 1
+_MAX_PRIORITY = 2**32 - 1
+_PLACE_BITS = 28
+_NEW_PLACE = (1 << _PLACE_BITS) - 1
+_JOB_STATS = re.compile(
+    rb'\ntube: "?([^"\n]*)"?\n.*?\nttr: (\d+)\n.*?'
+    rb"\nreserves: (\d+)\ntimeouts: \d+\nreleases: (\d+)\nburies: (\d+)\nkicks: (\d+)\n",
+    re.DOTALL,
+)
+_FIRST_RESERVATION = b"\nreserves: 1\ntimeouts: 0\nreleases: 0\nburies: 0\nkicks: 0\n"
 
 
 class Reply(NamedTuple):
-    """`number` is a job's id, or a count, where the word has one."""
+    """`number` is a job id or a count, for the words that have one."""
 
     word: bytes
     number: int = 0
@@ -21,7 +35,7 @@ _PLAIN = {word.encode(): Reply(word.encode()) for word in _PLAIN_WORDS}
 
 
 class Stream:
-    """Bytes that came in, cut into replies."""
+    """Cuts the bytes that a connection received into replies."""
 
     def __init__(self) -> None:
         self._bytes = b""
@@ -29,11 +43,11 @@ class Stream:
     def feed(self, data: bytes) -> None:
         self._bytes += data
 
-    def take(self, most: int) -> list[Reply]:
-        """Up to so many replies, as far as they have come in whole; one call for many, because a call costs as much."""
+    def take(self, limit: int) -> list[Reply]:
+        """Up to `limit` replies that are complete; one call returns many, because a call costs as much as a reply."""
         replies: list[Reply] = []
         held, at = self._bytes, 0
-        while len(replies) < most:
+        while len(replies) < limit:
             if found := _PAYLOAD(held, at):
                 word, number, size = found.groups()
                 start = found.end()
@@ -62,9 +76,9 @@ def _number(arguments: list[bytes]) -> int:
 
 
 def put(priority: int, delay: int, ttr: int, body: bytes) -> bytes:
-    """A header that the server cannot read would make it take the body for commands, so it is checked here."""
-    if not (0 <= priority <= _MOST_PRIORITY and delay >= 0 and ttr >= 1):
-        raise ValueError(f"no such put: priority {priority}, delay {delay}, ttr {ttr}")
+    """Checks the header: the server would read the body as commands after a header that it cannot parse."""
+    if not (0 <= priority <= _MAX_PRIORITY and delay >= 0 and ttr >= 1):
+        raise ValueError(f"invalid put: priority {priority}, delay {delay}, ttr {ttr}")
     return b"put %d %d %d %d\r\n%s\r\n" % (priority, delay, ttr, len(body), body)
 
 
@@ -115,3 +129,67 @@ def stats_tube(tube: bytes) -> bytes:
 PEEK_BURIED = b"peek-buried\r\n"
 LIST_TUBES = b"list-tubes\r\n"
 STATS = b"stats\r\n"
+
+
+class Tubes:
+    """One tube for each queue, with a prefix that separates our tubes from those of other programs."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix.encode("ascii")
+
+    def tube(self, queue: str) -> bytes:
+        return self._prefix + queue.encode("ascii")
+
+    def tubes(self, queues: Sequence[str]) -> list[bytes]:
+        return [self.tube(queue) for queue in queues]
+
+    def queue(self, tube: bytes) -> str:
+        return tube.removeprefix(self._prefix).decode("ascii")
+
+    def ours(self, listed: bytes) -> list[bytes]:
+        """The tubes in the server's list that have our prefix."""
+        tubes = [line.removeprefix(b"- ").strip(b'"') for line in listed.splitlines() if line.startswith(b"- ")]
+        return [tube for tube in tubes if tube.startswith(self._prefix)]
+
+
+class JobStats(NamedTuple):
+    """The server's statistics of one job."""
+
+    tube: bytes
+    ttr: int
+    reserves: int
+    releases: int
+    buries: int
+    kicks: int
+
+    @property
+    def vanished(self) -> int:
+        """How many earlier reservations ended without a command of their worker."""
+        return max(0, self.reserves - 1 - self.releases - self.buries)
+
+
+def parse_job_stats(yaml: bytes, expected: JobStats | None = None) -> JobStats:
+    """The statistics of a job; `expected` are those of a job that is reserved for the first time, as most are."""
+    if expected and yaml.endswith(_FIRST_RESERVATION) and b"\nttr: %d\n" % expected.ttr in yaml:
+        return expected
+    found = _JOB_STATS.search(yaml)
+    if found is None:
+        raise ValueError(f"cannot parse the server's statistics of a job: {yaml[:200]!r}")
+    tube, *numbers = found.groups()
+    return JobStats(tube, *map(int, numbers))
+
+
+def statistic(yaml: bytes, name: bytes) -> int:
+    """One number of the statistics of the server or of a tube; 0 where it is missing."""
+    found = re.search(rb"^%s: (\d+)$" % re.escape(name), yaml, re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def server_priority(priority: int, place: int) -> int:
+    """Small numbers go first: by priority, then returned jobs in the order of their put, then new jobs."""
+    return (9 - priority) << _PLACE_BITS | (place % _NEW_PLACE if place else _NEW_PLACE)
+
+
+def whole_seconds(seconds: float) -> int:
+    """Rounded up, because the server counts whole seconds and a job must not start early."""
+    return max(0, math.ceil(seconds))

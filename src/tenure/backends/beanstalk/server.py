@@ -1,46 +1,55 @@
-"""Server: what beanstalkd tells about itself: how many jobs are where, and what a put is worth."""
+"""What beanstalkd reports: how many jobs are in each state, and how durable a put is."""
 
-from tenure.backends.asking import STATES
+from collections.abc import Sequence
+
 from tenure.backends.beanstalk import protocol
-from tenure.backends.beanstalk.counting import figure
-from tenure.backends.beanstalk.pool import Pool
-from tenure.backends.beanstalk.tubes import Tubes
-from tenure.backends.upkeep import Fact
+from tenure.backends.beanstalk.connection import ConnectionPool
+from tenure.backends.beanstalk.protocol import Tubes, statistic
+from tenure.backends.records import Fact
+from tenure.events import JOB_STATES
 
-_COUNTED = {"ready": b"ready", "delayed": b"delayed", "leased": b"reserved", "dead": b"buried"}
+_SERVER_STATES = {"ready": b"ready", "delayed": b"delayed", "leased": b"reserved", "dead": b"buried"}
 
 
-class Server:
-    def __init__(self, pool: Pool, tubes: Tubes, ttr: int) -> None:
+class BeanstalkQueueCounts:
+    def __init__(self, pool: ConnectionPool, tubes: Tubes) -> None:
         self._pool = pool
         self._tubes = tubes
-        self._ttr = ttr
 
-    def counts(self, *, ended: bool = True) -> dict[str, dict[str, int]]:  # noqa: ARG002 - it keeps none of them
-        with self._pool.site() as site:
-            (listed,) = site.connection.exchange([protocol.LIST_TUBES])
+    def counts(self, *, ended: bool = True) -> dict[str, dict[str, int]]:  # noqa: ARG002 - the server forgets ended jobs
+        with self._pool.borrow() as pooled:
+            (listed,) = pooled.connection.exchange([protocol.LIST_TUBES])
             tubes = self._tubes.ours(listed.data)
-            replies = site.connection.exchange([protocol.stats_tube(tube) for tube in tubes])
+            replies = pooled.connection.exchange([protocol.stats_tube(tube) for tube in tubes])
         found: dict[str, dict[str, int]] = {}
         for tube, reply in zip(tubes, replies, strict=True):
-            live = {state: figure(reply.data, b"current-jobs-" + word) for state, word in _COUNTED.items()}
+            live = {state: statistic(reply.data, b"current-jobs-" + word) for state, word in _SERVER_STATES.items()}
             if any(live.values()):
-                found[self._tubes.queue(tube)] = {**dict.fromkeys(STATES, 0), **live}
+                found[self._tubes.queue(tube)] = {**dict.fromkeys(JOB_STATES, 0), **live}
         return found
 
+    def oldest(self, queues: Sequence[str]) -> None:
+        """The server does not know how long jobs have waited."""
+
+
+class BeanstalkServer:
+    def __init__(self, pool: ConnectionPool, ttr: int) -> None:
+        self._pool = pool
+        self._ttr = ttr
+
     def facts(self) -> list[Fact]:
-        with self._pool.site() as site:
-            (stats,) = site.connection.exchange([protocol.STATS])
+        with self._pool.borrow() as pooled:
+            (stats,) = pooled.connection.exchange([protocol.STATS])
         return [
-            _durability(bool(figure(stats.data, b"binlog-current-index"))),
-            Fact("leases", f"come back when a worker's connection ends, at the latest after {self._ttr} s"),
-            Fact("largest job", f"{figure(stats.data, b'max-job-size')} bytes, with what is kept beside the message"),
-            Fact("not kept", "waiting jobs by their id; what has run and the roster of workers are in the store"),
+            _durability(bool(statistic(stats.data, b"binlog-current-index"))),
+            Fact("leases", f"a job comes back when its worker's connection ends, at the latest after {self._ttr} s"),
+            Fact("largest job", f"{statistic(stats.data, b'max-job-size')} bytes, with its counters"),
+            Fact("not kept", "waiting jobs cannot be found by id; the history and the workers are in the store"),
         ]
 
 
 def _durability(has_binlog: bool) -> Fact:
     if has_binlog:
-        text = "jobs are in the binlog and survive a restart; a power cut may cost the last moments (its option -f)"
+        text = "jobs are in the binlog and survive a restart; a power failure may lose the last moments (its option -f)"
         return Fact("durability", text)
     return Fact("durability", "there is no binlog: a restart of the server loses every job (its option -b)", True)

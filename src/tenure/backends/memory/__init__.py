@@ -1,4 +1,4 @@
-"""The reference backend: everything in this process, gone when it ends."""
+"""The reference backend: everything is in the memory of this process and ends with it."""
 
 from tenure.backends.memory.backend import MemoryBackend, open_url
 

@@ -1,55 +1,47 @@
-"""MemoryBackend: every verb of the contract and every optional protocol, on dictionaries and heaps.
+"""MemoryBackend: every verb of the contract and nearly every part, on dictionaries and heaps.
 
-A lease is taken under one lock, lost when it expires and is reaped; `abandon` keeps the bytes.
+A lease is granted under one lock, and lost when it expires and is reaped; `abandon` keeps the bytes.
 Order is strict: priority, then enqueue. Nothing survives the process, and no other process sees it.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeVar
+from typing import TypeVar
 from urllib.parse import SplitResult
 
-from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Park, Reaped
-from tenure.backends.memory.chronicle import MemoryChronicle
-from tenure.backends.memory.entry import Entry
+from tenure.backends.contract import Backend
+from tenure.backends.memory.control import MemoryControl
+from tenure.backends.memory.jobs import MemoryArchive, MemoryDeadLetters, MemoryJobs, MemoryQueueCounts
 from tenure.backends.memory.ledger import MemoryLedger
-from tenure.backends.memory.records import MemoryRecords
-from tenure.backends.memory.roster import MemoryRoster
-from tenure.backends.memory.statistics import MemoryStatistics
-from tenure.backends.memory.steering import MemorySteering
-from tenure.backends.memory.table import Table
-from tenure.backends.opening import options
+from tenure.backends.memory.table import JobEntry, JobTable
+from tenure.backends.memory.workers import MemoryStats, MemoryWorkers
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, Reaped
+from tenure.backends.url import options
 from tenure.clock import MICROSECOND, Clock, SystemClock
-from tenure.guards.memory import MemoryStore
+from tenure.guards.store import MemoryStore
 
 V = TypeVar("V", Ack, Nack, Abandon, Park)
 
 
-class MemoryBackend:
-    """The hot verbs, and by delegation what the other files of this folder can do on the same table."""
-
-    in_process: Literal[True] = True
+class MemoryBackend(Backend):
+    """The eight verbs; the parts work on the same table."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._table = table = Table(self._clock)
-        records = MemoryRecords(table)
-        self.counts, self.oldest, self.find, self.heads = records.counts, records.oldest, records.find, records.heads
-        self.queues_with, self.page, self.waiting = records.queues_with, records.page, records.waiting
-        self.dead, self.replay, self.discard, self.bury = records.dead, records.replay, records.discard, records.bury
-        self.trim = records.trim
-        steering = MemorySteering(table)
-        self.cancel, self.reschedule = steering.cancel, steering.reschedule
-        self.asked_to_stop, self.note_progress = steering.asked_to_stop, steering.note_progress
-        roster = MemoryRoster(table)
-        self.greet, self.part, self.workers = roster.greet, roster.part, roster.workers
-        statistics = MemoryStatistics()
-        self.note_tallies, self.tallies = statistics.note_tallies, statistics.tallies
-        self.fold_tallies, self.drop_tallies = statistics.fold_tallies, statistics.drop_tallies
-        self._store = store = MemoryStore(self._clock, table.changed, table.wake)
-        self.change, self.look, self.sweep, self.rouse = store.change, store.look, store.sweep, store.rouse
+        self._table = table = JobTable(self._clock)
+        self._store = MemoryStore(self._clock, table.changed, table.wake)
+        self.in_process = True
+        self.jobs: MemoryJobs = MemoryJobs(table)
+        self.queues = MemoryQueueCounts(table)
+        self.dead_letters = MemoryDeadLetters(table)
+        self.control = MemoryControl(table)
+        self.workers = MemoryWorkers(table)
+        self.stats = MemoryStats()
+        self.guards = self._store
+        self.parking = MemoryParking(self._store, self._park_all)
+        self.unique = MemoryUniqueJobs(table)
         self.ledger = MemoryLedger(self._clock, table.changed, self.put)
-        self.chronicle = MemoryChronicle()
+        self.archive = MemoryArchive()
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         table = self._table
@@ -68,7 +60,7 @@ class MemoryBackend:
             return fresh
 
     def lease(self, queues: Sequence[str], *, limit: int, seconds: float, wait: float = 0.0) -> list[Lease]:
-        give_up = time.monotonic() + wait  # the host's time: a wait is real even when a test's clock stands still
+        give_up = time.monotonic() + wait  # the host's time: the wait is real even if a test's clock stands still
         with self._table.changed:
             while True:
                 leases = self._table.take(queues, limit, seconds)
@@ -86,12 +78,8 @@ class MemoryBackend:
     def abandon(self, verdicts: Sequence[Abandon]) -> list[Lease]:
         return self._settle(verdicts, self._end)
 
-    def park(self, verdicts: Sequence[Park]) -> list[Lease]:
+    def _park_all(self, verdicts: Sequence[Park]) -> list[Lease]:
         return self._settle(verdicts, self._park)
-
-    def holders(self, uniques: Sequence[str]) -> dict[str, str]:
-        with self._table.changed:
-            return {unique: id for unique in uniques if (id := self._table.uniques.get(unique))}
 
     def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
         with self._table.changed:
@@ -121,7 +109,7 @@ class MemoryBackend:
     def close(self) -> None:
         """Nothing to release: the jobs live as long as this object."""
 
-    def _settle(self, verdicts: Sequence[V], apply: Callable[[Entry, V], None]) -> list[Lease]:
+    def _settle(self, verdicts: Sequence[V], apply: Callable[[JobEntry, V], None]) -> list[Lease]:
         with self._table.changed:
             lost = []
             for verdict in verdicts:
@@ -135,7 +123,7 @@ class MemoryBackend:
             self._table.changed.notify_all()
             return lost
 
-    def _end(self, entry: Entry, verdict: Ack | Abandon) -> None:
+    def _end(self, entry: JobEntry, verdict: Ack | Abandon) -> None:
         self._table.unlease(entry)
         self._table.uniques.pop(entry.message.unique or "", None)
         entry.ended, entry.reason, entry.finished = verdict, verdict.reason, self._clock.now()
@@ -145,13 +133,13 @@ class MemoryBackend:
         else:
             entry.state = verdict.state
 
-    def _return(self, entry: Entry, verdict: Nack) -> None:
+    def _return(self, entry: JobEntry, verdict: Nack) -> None:
         now = self._clock.now()
         entry.charge(verdict.charge, verdict.failure)
         entry.suspect = verdict.charge == "suspect"
         self._table.go_back(entry, now + round(verdict.delay * MICROSECOND), now)
 
-    def _park(self, entry: Entry, verdict: Park) -> None:
+    def _park(self, entry: JobEntry, verdict: Park) -> None:
         if self._table.unlease(entry):
             self._table.cancel(entry)
         elif self._store.wait_for(verdict.key):
@@ -160,7 +148,22 @@ class MemoryBackend:
             self._table.wait_until(entry, 0, self._clock.now())
 
 
+class MemoryParking:
+    def __init__(self, store: MemoryStore, park: Callable[[Sequence[Park]], list[Lease]]) -> None:
+        self.park = park
+        self.wake = store.rouse
+
+
+class MemoryUniqueJobs:
+    def __init__(self, table: JobTable) -> None:
+        self._table = table
+
+    def holders(self, uniques: Sequence[str]) -> dict[str, str]:
+        with self._table.changed:
+            return {unique: id for unique in uniques if (id := self._table.uniques.get(unique))}
+
+
 def open_url(parts: SplitResult, clock: Clock) -> MemoryBackend:
-    """For `memory://`; every app gets a memory of its own."""
+    """Opens `memory://`; every app gets its own memory."""
     options(parts, known={})
     return MemoryBackend(clock)

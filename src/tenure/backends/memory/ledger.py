@@ -7,12 +7,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tenure.backends.contract import Message
-from tenure.backends.ledger import ENDED, Note, TickRecord, TickState, may_come_from
+from tenure.backends.ledger import ENDED_TICKS, Ledger, Note, TickRecord, TickState, may_come_from
+from tenure.backends.messages import Message
 from tenure.clock import Clock
 
 
-class MemoryLedger:
+class MemoryLedger(Ledger):
     """Dictionaries, under the lock of the backend that it belongs to."""
 
     def __init__(
@@ -24,7 +24,10 @@ class MemoryLedger:
         self._ticks: dict[str, TickRecord] = {}
         self._last: dict[str, int] = {}
         self._paused: dict[str, int] = {}
-        self.time = clock.now
+        self.booking = self
+
+    def time(self) -> int:
+        return self._clock.now()
 
     def enter(self, ticks: Sequence[TickRecord]) -> set[str]:
         return self.book(ticks, ())
@@ -92,7 +95,7 @@ class MemoryLedger:
             gone = []
             for tick in sorted(self._ticks.values(), key=lambda tick: -tick.tick):
                 seen[tick.schedule] += 1
-                if tick.state in ENDED and (tick.noted_at < before or seen[tick.schedule] > keep):
+                if tick.state in ENDED_TICKS and (tick.noted_at < before or seen[tick.schedule] > keep):
                     gone.append(tick.id)
             for id in gone[:limit]:
                 del self._ticks[id]

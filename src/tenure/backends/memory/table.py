@@ -1,4 +1,4 @@
-"""Table: the jobs in memory, and how each goes from waiting to a lease, back, or to its end."""
+"""JobTable: the jobs in memory, and how each moves from waiting to a lease, back, or to its end."""
 
 import heapq
 import secrets
@@ -7,19 +7,79 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from tenure.backends.contract import ON_REQUEST, Lease, Message
-from tenure.backends.memory.entry import Entry
+from tenure.backends.messages import ON_REQUEST, Abandon, Ack, Charge, Lease, Message
+from tenure.backends.records import JobRecord
 from tenure.clock import MICROSECOND, Clock
+from tenure.definition.context import Progress
+from tenure.definition.failure import KEPT_FAILURES, Failure
+
+WAITING_STATES = ("ready", "delayed", "parked")
+ENDED_WELL = ("done", "cancelled", "expired")
 
 
-class Table:
-    """Whoever calls holds `changed`, and notifies it when there may be more to lease."""
+class JobEntry:
+    """A job; `place` orders ready jobs: by priority, then by enqueue."""
+
+    def __init__(self, message: Message, key: int, now: int, due: int) -> None:
+        self.message = message
+        self.key = key
+        self.enqueued = now
+        self.due = due
+        self.place = (-message.priority, key)
+        self.state = "ready"
+        self.attempts = self.crashes = self.fence = 0
+        self.suspect = False
+        self.expires = 0
+        self.progress: Progress | None = None
+        self.ended: Ack | Abandon | None = None
+        self.reason: str | None = None
+        self.waits_for: str | None = None
+        self.finished: int | None = None
+        self.failures: list[Failure] = []
+
+    def charge(self, charge: Charge | None, failure: Failure | None) -> None:
+        self.attempts += charge == "attempt"
+        self.crashes += charge == "crash"
+        if failure is not None:
+            self.failures = [*self.failures, failure][-KEPT_FAILURES:]
+
+    def record(self, owner: str, cancel_asked: bool = False) -> JobRecord:
+        leased, ended = self.state == "leased", self.ended
+        return JobRecord(
+            id=self.message.id,
+            queue=self.message.queue,
+            handler=self.message.handler,
+            name=self.message.name,
+            state=self.state,
+            priority=self.message.priority,
+            attempts=self.attempts,
+            crashes=self.crashes,
+            fence=self.fence,
+            enqueued_at=self.enqueued,
+            due_at=self.expires if self.state == "delayed" else self.due,
+            finished_at=self.finished,
+            owner=owner if leased or ended else None,
+            lease_until=self.expires if leased else None,
+            seconds=ended.seconds if isinstance(ended, Ack) else None,
+            reason=self.reason,
+            output=ended.output if isinstance(ended, Ack) else None,
+            failures=tuple(self.failures),
+            run=ended.run if isinstance(ended, Ack) else None,
+            body=self.message.body if self.state not in ENDED_WELL else None,
+            progress=self.progress,
+            cancel_asked=cancel_asked,
+            waits_for=self.waits_for,
+        )
+
+
+class JobTable:
+    """All jobs; the caller holds `changed`, and notifies it when there may be more to lease."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.owner = secrets.token_hex(8)
         self.changed = threading.Condition()
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, JobEntry] = {}
         self.uniques: dict[str, str] = {}
         self.asked: set[str] = set()
         self.leased: dict[str, set[str]] = defaultdict(set)
@@ -28,8 +88,8 @@ class Table:
         self._parked: dict[str, list[tuple[tuple[int, int], str]]] = defaultdict(list)
         self._sequence = 0
 
-    def add(self, message: Message, now: int, due: int) -> Entry:
-        entry = self.entries[message.id] = Entry(message, self.next_key(), now, due)
+    def add(self, message: Message, now: int, due: int) -> JobEntry:
+        entry = self.entries[message.id] = JobEntry(message, self.next_key(), now, due)
         return entry
 
     def next_key(self) -> int:
@@ -37,7 +97,7 @@ class Table:
         return self._sequence
 
     def take(self, queues: Sequence[str], limit: int, seconds: float) -> list[Lease]:
-        """Leases in order; a suspect is alone."""
+        """Grant leases in order; a suspect is granted alone."""
         now = self.clock.now()
         leases: list[Lease] = []
         for queue in queues:
@@ -57,14 +117,14 @@ class Table:
         dues = [self._delayed[queue][0][0] for queue in queues if self._delayed[queue]]
         return max(0.0, (min(dues) - self.clock.now()) / MICROSECOND) if dues else 60.0
 
-    def held(self, lease: Lease) -> Entry | None:
+    def held(self, lease: Lease) -> JobEntry | None:
         entry = self.entries.get(lease.id)
         if entry is None or entry.state != "leased" or entry.fence != lease.fence or lease.owner != self.owner:
             return None
         return entry
 
-    def wait_until(self, entry: Entry, due: int, now: int) -> None:
-        """Ready, or delayed when its time has not come; the place in the order stays."""
+    def wait_until(self, entry: JobEntry, due: int, now: int) -> None:
+        """Make a job ready, or delayed until `due`; its place in the order stays."""
         queue, id = entry.message.queue, entry.message.id
         if due > now:
             entry.state, entry.expires = "delayed", due
@@ -73,13 +133,13 @@ class Table:
             entry.state = "ready"
             heapq.heappush(self._ready[queue], (entry.place, id))
 
-    def stop_waiting(self, entry: Entry) -> None:
+    def stop_waiting(self, entry: JobEntry) -> None:
         _remove(entry.message.id, self._parked[entry.waits_for or ""])
         _remove(entry.message.id, self._ready[entry.message.queue])
         _remove(entry.message.id, self._delayed[entry.message.queue])
 
-    def unlease(self, entry: Entry) -> bool:
-        """It is held no longer; whether somebody wanted it cancelled."""
+    def unlease(self, entry: JobEntry) -> bool:
+        """End the lease of a job; return whether a user cancelled the job."""
         id = entry.message.id
         asked = id in self.asked
         self.asked.discard(id)
@@ -87,24 +147,24 @@ class Table:
         entry.progress = None
         return asked
 
-    def go_back(self, entry: Entry, due: int, now: int) -> None:
-        """From a lease to its place, unless somebody wanted it cancelled."""
+    def go_back(self, entry: JobEntry, due: int, now: int) -> None:
+        """Return a leased job to its place, or end it if a user cancelled it."""
         if self.unlease(entry):
             self.cancel(entry)
         else:
             self.wait_until(entry, due, now)
 
-    def cancel(self, entry: Entry) -> None:
+    def cancel(self, entry: JobEntry) -> None:
         self.uniques.pop(entry.message.unique or "", None)
         entry.waits_for = None
         entry.state, entry.reason, entry.finished = "cancelled", ON_REQUEST, self.clock.now()
 
-    def park(self, entry: Entry, key: str, reason: str | None) -> None:
+    def park(self, entry: JobEntry, key: str, reason: str | None) -> None:
         entry.state, entry.waits_for, entry.reason = "parked", key, reason
         heapq.heappush(self._parked[key], (entry.place, entry.message.id))
 
     def wake(self, key: str, count: int) -> int:
-        """Heads go back to their place; how many there were."""
+        """Make the first waiters of a key ready again; return how many there were."""
         heads = [heapq.heappop(self._parked[key]) for _ in range(min(count, len(self._parked[key])))]
         for _, id in heads:
             entry = self.entries[id]
@@ -119,7 +179,7 @@ class Table:
         while delayed and delayed[0][0] <= now:
             self.wait_until(self.entries[heapq.heappop(delayed)[2]], 0, now)
 
-    def _grant(self, entry: Entry, expires: int) -> Lease:
+    def _grant(self, entry: JobEntry, expires: int) -> Lease:
         entry.state, entry.expires = "leased", expires
         entry.fence += 1
         message = entry.message

@@ -1,13 +1,14 @@
-"""Connections: commands to one server, each on a connection that nobody else uses meanwhile.
+"""Clients for one Redis server or a cluster; each command has a connection of its own while it runs.
 
-The connection class of redis-py is spoken to directly: address, TLS, login and parsing are its own, while its client
-with pool, retries and callbacks would double the CPU of a command (docs/adr/0013).
-Nothing is retried here: after an error nobody knows whether a command took effect, and only the verbs can tell.
+The connection class of redis-py is used directly: it does address, TLS, login and parsing. The client of redis-py, with
+its pool, retries and callbacks, would double the CPU of a command (docs/adr/0013).
+Nothing is retried here: after an error it is unknown whether a command took effect, and only the verbs can find out.
 """
 
 import os
+import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
@@ -16,68 +17,56 @@ from redis.retry import Retry
 
 from tenure.errors import BackendError, BackendUnavailable
 
-Word = bytes | str | int | float
-_WAIT_SLICE = 5.0  # the longest that one command may block, so that its connection is soon known to be alive
+Argument = bytes | str | int | float
+_CLUSTER_POLL_SECONDS = 0.05
+_CLUSTER_MAX_BLOCK_SECONDS = 1.0
+_NODE_COMMANDS = ("INFO", "CONFIG")  # sent to the server in the URL: the other servers have the same configuration
+_MAX_BLOCK_SECONDS = 5.0  # for one command, so that a dead connection is noticed soon
 DOWN = (redis.ConnectionError, redis.TimeoutError, OSError)
-_NOT_NOW = (redis.exceptions.ReadOnlyError, redis.exceptions.MasterDownError)
-_NOT_NOW_EITHER = ("BUSY", "FAILOVER", "NOREPLICAS", "UNBLOCKED")  # those that redis-py has no class for
+_TEMPORARY_ERRORS = (redis.exceptions.ReadOnlyError, redis.exceptions.MasterDownError)
+_TEMPORARY_PREFIXES = ("BUSY", "FAILOVER", "NOREPLICAS", "UNBLOCKED")  # errors that redis-py has no class for
 
 
-class Line(Protocol):
-    """A way to the server or servers."""
+class ServerClient:
+    """Sends commands to one server, on as many connections as there are callers at once. Safe to fork."""
 
-    def ask(self, *command: Word) -> Any:
-        """The reply; a ResponseError is raised, and so is BackendUnavailable, after which all is open."""
-        ...
-
-    def ask_each(self, commands: Sequence[Sequence[Word]]) -> list[Any]:
-        """The replies, in few round trips; a refusal is among them as a value."""
-        ...
-
-    def wait(self, keys: Sequence[str], seconds: float) -> bool:
-        """Block until one of these lists has something, and take it; false when the time is up."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class Connections:
-    """As many connections as there are callers at once; the last one used is used first. Safe to fork."""
-
-    def __init__(self, make: Callable[..., Any], options: dict[str, Any], timeout: float) -> None:
-        self._make = make
+    def __init__(self, connection_class: Callable[..., Any], options: dict[str, Any], timeout: float) -> None:
+        self._connection_class = connection_class
         self._options = options
         self._timeout = timeout
         self._pid = os.getpid()
         self._free: list[Any] = []
         self._waiting: list[Any] = []
 
-    def ask(self, *command: Word) -> Any:
-        free, _ = self._mine()
-        return _or_raise(self._talk(free, self._timeout, (command,))[0])
+    def ask(self, *command: Argument) -> Any:
+        """The reply; raises ResponseError, or BackendUnavailable, after which the effect of the command is unknown."""
+        free, _ = self._own_connections()
+        return _or_raise(self._exchange(free, self._timeout, (command,))[0])
 
-    def ask_each(self, commands: Sequence[Sequence[Word]]) -> list[Any]:
-        free, _ = self._mine()
-        return self._talk(free, self._timeout, commands) if commands else []
+    def ask_each(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+        """The replies, in few round trips; a ResponseError is among them as a value."""
+        free, _ = self._own_connections()
+        return self._exchange(free, self._timeout, commands) if commands else []
 
     def wait(self, keys: Sequence[str], seconds: float) -> bool:
-        _, waiting = self._mine()
-        command: tuple[Word, ...] = ("BLPOP", *keys, max(0.001, min(seconds, _WAIT_SLICE)))
-        return _or_raise(self._talk(waiting, self._timeout + _WAIT_SLICE, (command,))[0]) is not None
+        """Block until one of these lists has an item, and take it; False when the time is over."""
+        _, waiting = self._own_connections()
+        command: tuple[Argument, ...] = ("BLPOP", *keys, max(0.001, min(seconds, _MAX_BLOCK_SECONDS)))
+        return _or_raise(self._exchange(waiting, self._timeout + _MAX_BLOCK_SECONDS, (command,))[0]) is not None
 
     def close(self) -> None:
-        for connections in self._mine():
+        for connections in self._own_connections():
             while connections:
                 connections.pop().disconnect()
 
-    def _mine(self) -> tuple[list[Any], list[Any]]:
-        """The connections of this process: those of a parent are its own."""
+    def _own_connections(self) -> tuple[list[Any], list[Any]]:
+        """The connections of this process: a child process does not use those of its parent."""
         if self._pid != os.getpid():
             self._pid, self._free, self._waiting = os.getpid(), [], []
         return self._free, self._waiting
 
-    def _talk(self, free: list[Any], timeout: float, commands: Sequence[Sequence[Word]]) -> list[Any]:
-        """Send commands and read their replies; a refusal is a reply."""
+    def _exchange(self, free: list[Any], timeout: float, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+        """Send commands and read their replies; an error of the server is a reply."""
         connection = free.pop() if free else self._open(timeout)
         try:
             for command in commands:
@@ -87,17 +76,17 @@ class Connections:
             connection.disconnect()
             raise BackendUnavailable(f"{self._where()} cannot be reached: {error}") from error
         except BaseException:
-            connection.disconnect()  # replies are still to come, and must not be taken for those of others
+            connection.disconnect()  # replies are still to come, and the next caller must not read them
             raise
         for reply in replies:
-            if isinstance(reply, redis.ResponseError) and _is_passing(reply):
-                connection.disconnect()  # the address may lead to another server by now
+            if isinstance(reply, redis.ResponseError) and _is_temporary(reply):
+                connection.disconnect()  # the address may belong to another server by now
                 raise BackendUnavailable(f"{self._where()} cannot serve at present: {reply}") from reply
         free.append(connection)
         return replies
 
     def _open(self, timeout: float) -> Any:
-        connection = self._make(**self._options, socket_timeout=timeout)
+        connection = self._connection_class(**self._options, socket_timeout=timeout)
         try:
             connection.connect()
         except redis.AuthenticationError as error:
@@ -112,14 +101,14 @@ class Connections:
         return f"the Redis server at {place}"
 
 
-def open_connections(url: str, timeout: float) -> Connections:
-    """Connections to the one server at this URL; the first is made when it is needed."""
+def open_server(url: str, timeout: float) -> ServerClient:
+    """The client of the server at this URL; it connects at the first command."""
     options: dict[str, Any] = {"host": "localhost", **parse_url(url)}  # type: ignore[no-untyped-call]
-    make = options.pop("connection_class", Connection)
+    connection_class = options.pop("connection_class", Connection)
     if "path" in options:
         del options["host"]
     options |= {"socket_connect_timeout": timeout, "protocol": 2, "retry": Retry(NoBackoff(), 0)}
-    return Connections(make, options, timeout)
+    return ServerClient(connection_class, options, timeout)
 
 
 def _reply(connection: Any) -> Any:
@@ -129,12 +118,72 @@ def _reply(connection: Any) -> Any:
         return error
 
 
-def _is_passing(error: redis.ResponseError) -> bool:
-    """What a server says that is changing roles or is busy is not about the command."""
-    return isinstance(error, _NOT_NOW) or str(error).startswith(_NOT_NOW_EITHER)
+def _is_temporary(error: redis.ResponseError) -> bool:
+    """An error of a server that is busy or changes its role; the command may succeed later."""
+    return isinstance(error, _TEMPORARY_ERRORS) or str(error).startswith(_TEMPORARY_PREFIXES)
 
 
 def _or_raise(reply: Any) -> Any:
     if isinstance(reply, redis.ResponseError):
         raise reply
     return reply
+
+
+class ClusterClient:
+    """Sends commands to a cluster and follows its slots as they move."""
+
+    def __init__(self, client: Any, node: ServerClient) -> None:
+        self._client = client
+        self._node = node
+
+    def ask(self, *command: Argument) -> Any:
+        try:
+            if command[0] in _NODE_COMMANDS:
+                return self._node.ask(*command)
+            return self._client.execute_command(*command)
+        except (*DOWN, redis.exceptions.RedisClusterException) as error:
+            raise BackendUnavailable(f"the Redis Cluster cannot be reached: {error}") from error
+
+    def ask_each(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+        return [self._reply(command) for command in commands]
+
+    def wait(self, keys: Sequence[str], seconds: float) -> bool:
+        """Block on one list; several lists may be on several servers, so they are polled in turn."""
+        if len(keys) == 1:
+            return self.ask("BLPOP", *keys, max(0.001, min(seconds, _CLUSTER_MAX_BLOCK_SECONDS))) is not None
+        give_up = time.monotonic() + seconds
+        while True:
+            if any(self.ask("LPOP", key) is not None for key in keys):
+                return True
+            left = give_up - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(left, _CLUSTER_POLL_SECONDS))
+
+    def close(self) -> None:
+        self._client.close()
+        self._node.close()
+
+    def _reply(self, command: Sequence[Argument]) -> Any:
+        try:
+            return self.ask(*command)
+        except redis.ResponseError as error:
+            return error
+
+
+def open_cluster(url: str, timeout: float) -> ClusterClient:
+    """The cluster that the server at this URL belongs to."""
+    try:
+        client = redis.RedisCluster.from_url(
+            url,
+            socket_timeout=timeout + _CLUSTER_MAX_BLOCK_SECONDS,
+            socket_connect_timeout=timeout,
+            protocol=2,
+            retry=Retry(NoBackoff(), 0),
+        )
+    except (*DOWN, redis.exceptions.RedisClusterException) as error:
+        raise BackendUnavailable(f"the Redis Cluster cannot be reached: {error}") from error
+    return ClusterClient(client, open_server(url, timeout))
+
+
+RedisClient = ServerClient | ClusterClient

@@ -1,92 +1,170 @@
-"""Scripts: the Lua files, called by their hash; a server that has lost them is given them again."""
+"""Scripts: the Lua files, called by their hash, and the names of the keys that they work on.
+
+A server that does not know a script gets its text.
+"""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
 import msgspec
 import redis
 
-from tenure.backends.redis.connections import Line, Word
+from tenure.backends.redis.connections import Argument, RedisClient
+from tenure.backends.redis.retry import with_retries
 from tenure.clock import Clock, SystemClock
 from tenure.errors import BackendError
 
-Call = tuple[str, str, Sequence[Word]]
-_WITH_GUARDS = ("cancel", "change", "park", "reschedule", "rows", "sweep", "waking")
-_SETTLING = ("ack", "nack", "abandon")
+Call = tuple[str, str, Sequence[Argument]]
+_GUARD_SCRIPTS = ("cancel", "change", "park", "reschedule", "rows", "sweep", "waking")
+_SETTLEMENT_SCRIPTS = ("ack", "nack", "abandon")
 _UNPACK = "local given = cjson.decode(ARGV[1]); ARGV[1] = given.time"
 
 
-class Scripts:
-    """`run("claim", key, arguments)` runs lua/claim.lua, which is told the time when a clock other than ours is set."""
+@dataclass(frozen=True)
+class KeyNames:
+    """The keys of one app on a server, below its prefix.
 
-    def __init__(self, line: Line, clock: Clock) -> None:
-        self._line = line
+    `tenure:{emails}` and all keys that a script derives from it are in one slot of a cluster.
+    """
+
+    prefix: str
+
+    def queue(self, name: str) -> str:
+        return f"{self.prefix}:{{{name}}}"
+
+    def wakes(self, names: Iterable[str]) -> list[str]:
+        return [f"{self.queue(name)}:wake" for name in names]
+
+    @property
+    def queues(self) -> str:
+        """The set of all queues that ever had a job."""
+        return f"{self.prefix}:queues"
+
+    @property
+    def guards(self) -> str:
+        return f"{self.prefix}:{{{self.prefix}}}:guards"
+
+    @property
+    def uniques(self) -> str:
+        return f"{self.prefix}:{{{self.prefix}}}:uniques"
+
+    @property
+    def tallies(self) -> str:
+        return f"{self.prefix}:tallies:{{{self.prefix}}}"
+
+    @property
+    def records(self) -> str:
+        """Records of jobs on another broker."""
+        return f"{self.prefix}:records:{{{self.prefix}}}"
+
+    @property
+    def workers(self) -> str:
+        return f"{self.prefix}:workers:{{{self.prefix}}}"
+
+    @property
+    def ledger(self) -> str:
+        return f"{self.prefix}:ledger:{{{self.prefix}}}"
+
+
+class Scripts:
+    """`run("claim", key, arguments)` runs lua/claim.lua, with the time of a test clock if there is one."""
+
+    def __init__(self, client: RedisClient, clock: Clock) -> None:
+        self._client = client
         self._clock = None if isinstance(clock, SystemClock) else clock
         folder = files(__package__) / "lua"
         texts = {entry.name.removesuffix(".lua"): entry.read_text("utf-8") for entry in folder.iterdir()}
         self._texts = _composed(texts)
-        self._hashes = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in self._texts.items()}  # noqa: S324 - the server's own choice
+        self._hashes = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in self._texts.items()}  # noqa: S324 - Redis requires it
 
-    def run(self, name: str, key: str, arguments: Sequence[Word] = ()) -> Any:
+    def run(self, name: str, key: str, arguments: Sequence[Argument] = ()) -> Any:
         return self._run(name, key, (self._now(), *arguments))
 
-    def run_guarded(self, name: str, key: str, plan: dict[str, Any], arguments: Sequence[Word]) -> Any:
-        """A script that settles, only if a decision about guards still holds."""
+    def run_guarded(self, name: str, key: str, plan: dict[str, Any], arguments: Sequence[Argument]) -> Any:
+        """Run a settlement script, only if a decision about guards still holds."""
         given = msgspec.json.encode({"time": str(self._now()), "plan": plan})
         return self._run(f"guarded {name}", key, (given, *arguments))
 
-    def _run(self, name: str, key: str, arguments: Sequence[Word]) -> Any:
+    def _run(self, name: str, key: str, arguments: Sequence[Argument]) -> Any:
         try:
-            return self._line.ask("EVALSHA", self._hashes[name], 1, key, *arguments)
+            return self._client.ask("EVALSHA", self._hashes[name], 1, key, *arguments)
         except redis.exceptions.NoScriptError:
-            return self._run_whole(name, key, arguments)
+            return self._run_text(name, key, arguments)
         except redis.ResponseError as error:
-            raise refusal(error) from error
+            raise translate_error(error) from error
 
     def run_each(self, calls: Sequence[Call]) -> list[Any]:
-        """The replies of several, in few round trips; an error is raised after all were asked."""
+        """The replies of several scripts, in few round trips; an error is raised after all have run."""
         if len(calls) == 1:
             return [self.run(*calls[0])]
         commands = [("EVALSHA", self._hashes[name], 1, key, self._now(), *given) for name, key, given in calls]
-        replies = self._line.ask_each(commands)
+        replies = self._client.ask_each(commands)
         for position, reply in enumerate(replies):
             if isinstance(reply, redis.exceptions.NoScriptError):
                 name, key, given = calls[position]
-                replies[position] = self._run_whole(name, key, (self._now(), *given))
+                replies[position] = self._run_text(name, key, (self._now(), *given))
             elif isinstance(reply, redis.ResponseError):
-                raise refusal(reply)
+                raise translate_error(reply)
         return replies
 
-    def _run_whole(self, name: str, key: str, arguments: Sequence[Word]) -> Any:
-        """A script that is not known was not run, so running it now runs it once."""
+    def _run_text(self, name: str, key: str, arguments: Sequence[Argument]) -> Any:
+        """Run a script that the server did not know; it has not run before."""
         try:
-            return self._line.ask("EVAL", self._texts[name], 1, key, *arguments)
+            return self._client.ask("EVAL", self._texts[name], 1, key, *arguments)
         except redis.ResponseError as error:
-            raise refusal(error) from error
+            raise translate_error(error) from error
 
-    def _now(self) -> Word:
+    def _now(self) -> Argument:
         return "" if self._clock is None else self._clock.now()
 
 
+class RedisQueues:
+    """The queues that have, or had, jobs, and scripts that run on each of them."""
+
+    def __init__(self, client: RedisClient, scripts: Scripts, names: KeyNames) -> None:
+        self._client = client
+        self._scripts = scripts
+        self._names = names
+        self.key = names.queue
+
+    def all(self) -> list[str]:
+        return sorted(name.decode() for name in with_retries(lambda: self._client.ask("SMEMBERS", self._names.queues)))
+
+    def register(self, queues: Sequence[str]) -> None:
+        """Before the first put: other processes find jobs only in registered queues."""
+        if queues:
+            with_retries(lambda: self._client.ask("SADD", self._names.queues, *queues))
+
+    def run(self, script: str, *arguments: Argument, queues: Sequence[str] | None = None) -> list[tuple[str, Any]]:
+        """The answers of a read-only script on every queue, or on these."""
+        names = self.all() if queues is None else queues
+        calls = [(script, self.key(queue), arguments) for queue in names]
+        return list(zip(names, with_retries(lambda: self._scripts.run_each(calls)), strict=True))
+
+    def calls(self, script: str, arguments: Sequence[Argument]) -> list[Call]:
+        return [(script, self.key(queue), arguments) for queue in self.all()]
+
+
 def _composed(texts: dict[str, str]) -> dict[str, str]:
-    """Each verb behind the prelude, and the words of guards where they are used."""
+    """Each script after the prelude, and after the guard functions where it uses them."""
     prelude, guards, guarded = texts.pop("prelude"), texts.pop("guards"), texts.pop("guarded")
     composed = {
-        name: f"{prelude}\n{guards}\n{text}" if name in _WITH_GUARDS else f"{prelude}\n{text}"
+        name: f"{prelude}\n{guards}\n{text}" if name in _GUARD_SCRIPTS else f"{prelude}\n{text}"
         for name, text in texts.items()
     }
-    for name in _SETTLING:
+    for name in _SETTLEMENT_SCRIPTS:
         verb = f"local function verb()\n{texts[name]}\nend"
         composed[f"guarded {name}"] = f"{_UNPACK}\n{prelude}\n{guards}\n{verb}\n{guarded}"
     return composed
 
 
-def refusal(error: redis.ResponseError) -> BackendError:
-    """What the server's refusal means to people."""
+def translate_error(error: redis.ResponseError) -> BackendError:
+    """The server's error in words for users."""
     if isinstance(error, redis.exceptions.OutOfMemoryError):
-        return BackendError("Redis is out of memory and takes no more jobs; raise maxmemory, or keep less history")
+        return BackendError("Redis is out of memory and accepts no more jobs; raise maxmemory, or keep less history")
     if str(error).startswith("MISCONF"):
-        return BackendError(f"Redis cannot write to its disk and takes no more jobs: {error}")
+        return BackendError(f"Redis cannot write to its disk and accepts no more jobs: {error}")
     return BackendError(f"Redis refused a command: {error}")

@@ -1,1 +1,1 @@
-"""Azure Service Bus: a queue of the namespace per queue, peek-lock as the lease, its dead-letter queue for the dead."""
+"""Azure Service Bus: a queue of the namespace for each queue, peek-lock as the lease, its own dead-letter queues."""

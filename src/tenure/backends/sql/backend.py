@@ -7,73 +7,65 @@ A lease is taken by moving rows from ready to lease in one transaction, and lost
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
-from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Park, Reaped
-from tenure.backends.sql import migrations, statements
-from tenure.backends.sql.ages import SqlAges
-from tenure.backends.sql.chronicle import SqlChronicle
+from tenure.backends.contract import Backend
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, Reaped
+from tenure.backends.parts import DatabaseFile, ServerInfo
+from tenure.backends.sql.archive import SqlArchive
+from tenure.backends.sql.caller_connection import driver_connection
+from tenure.backends.sql.control import SqlControl
+from tenure.backends.sql.dead_letters import SqlDeadLetters
 from tenure.backends.sql.dialect import Dialect, Grant, Pair
-from tenure.backends.sql.guarding import SqlGuarding
-from tenure.backends.sql.joining import joined
+from tenure.backends.sql.guards import SqlGuards
+from tenure.backends.sql.jobs import SqlJobs, SqlQueueCounts
 from tenure.backends.sql.ledger import SqlLedger
-from tenure.backends.sql.listing import SqlListing
-from tenure.backends.sql.records import SqlRecords
-from tenure.backends.sql.rescheduling import SqlRescheduling
-from tenure.backends.sql.statistics import SqlStatistics
-from tenure.backends.sql.steering import SqlSteering
-from tenure.backends.upkeep import Fact
+from tenure.backends.sql.migrations import SqlSchema
+from tenure.backends.sql.workers import SqlStats, SqlWorkers
 from tenure.errors import BackendUnavailable
 
 V = TypeVar("V", Ack, Nack, Abandon, Park)
 _REAP_BATCH = 500
+# Where the job of a lease can be after a settlement without an answer: ended, dead, or back in its place.
+SETTLED = """
+SELECT id, fence FROM tenure_history WHERE id IN :ids AND owner = :owner
+UNION ALL SELECT id, fence FROM tenure_dead WHERE id IN :ids AND owner = :owner
+UNION ALL SELECT j.id, r.fence FROM tenure_job AS j
+    JOIN tenure_ready AS r ON r.queue = j.queue AND r.rank = j.rank AND r.key = j.key WHERE j.id IN :ids
+UNION ALL SELECT j.id, d.fence FROM tenure_job AS j JOIN tenure_delayed AS d ON d.key = j.key WHERE j.id IN :ids
+UNION ALL SELECT j.id, p.fence FROM tenure_job AS j JOIN tenure_parked AS p ON p.key = j.key WHERE j.id IN :ids
+"""
 
 
-class SqlBackend:
-    """The hot verbs, and by delegation what `records`, `steering` and `migrations` can do on the same database."""
+class SqlBackend(Backend):
+    """The eight verbs; the parts work on the same database through the same dialect."""
 
-    key_path: Path  # set where the database is a file of ours
-    sqlite: tuple[int, ...]  # set where it is one of SQLite
-    facts: Callable[[], list[Fact]]  # set where there is a server to ask
-
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, server: ServerInfo | None = None, file: DatabaseFile | None = None) -> None:
         self._dialect = dialect
         self._owner = secrets.token_hex(8)
         self._was_busy = False
-        self._in_doubt: set[Pair] = set()
-        self.steps_taken: list[str] = []
-        records = SqlRecords(dialect)
-        self.counts, self.find, self.heads = records.counts, records.find, records.heads
-        self.dead, self.replay, self.discard = records.dead, records.replay, records.discard
-        self.bury = records.bury
-        self.greet, self.part, self.workers = records.greet, records.part, records.workers
-        self.trim = records.trim
-        listing = SqlListing(dialect, records)
-        self.queues_with, self.page = records.queues_with, listing.page
-        self.oldest = SqlAges(dialect).oldest
-        statistics = SqlStatistics(dialect)
-        self.note_tallies, self.tallies = statistics.note_tallies, statistics.tallies
-        self.fold_tallies, self.drop_tallies = statistics.fold_tallies, statistics.drop_tallies
-        self._guarding = guarding = SqlGuarding(dialect)
-        self.change, self.look, self.sweep = guarding.change, guarding.look, guarding.sweep
-        self.rouse, self.holders = guarding.rouse, guarding.holders
+        self._settlements = SqlSettlements(dialect, self._owner)
+        self.jobs = SqlJobs(dialect)
+        self.queues = SqlQueueCounts(dialect)
+        self.dead_letters = SqlDeadLetters(dialect)
+        self.control = SqlControl(dialect, self._owner)
+        self.workers = SqlWorkers(dialect)
+        self.stats = SqlStats(dialect)
+        self.guards = guards = SqlGuards(dialect)
+        self.parking = SqlParking(guards, self._settlements)
+        self.unique = guards
         self.ledger = SqlLedger(dialect)
-        self.chronicle = SqlChronicle(dialect)
-        steering = SqlSteering(dialect, self._owner)
-        self.cancel, self.asked_to_stop = steering.cancel, steering.asked_to_stop
-        self.note_progress = steering.note_progress
-        self.reschedule = SqlRescheduling(dialect).reschedule
+        self.archive = SqlArchive(dialect)
+        self.transactions = SqlTransactions(dialect)
+        self.schema: SqlSchema = SqlSchema(dialect)
+        self.server = server
+        self.file = file
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         return self._dialect.put(messages) if messages else []
 
-    def put_in(self, connection: Any, messages: Sequence[Message], *, wake: bool = False) -> list[str]:
-        raw = joined(connection, self._dialect.name, self._dialect.place)
-        return self._dialect.put_in(raw, messages, wake) if messages else []
-
     def lease(self, queues: Sequence[str], *, limit: int, seconds: float, wait: float = 0.0) -> list[Lease]:
-        # Where there was work there is more: looking first would cost a busy worker a turn at the database.
+        # A worker that just got jobs claims again at once: asking for work first would cost a query.
         grant = Grant(self._owner, seconds)
         may_have_work = self._was_busy or not self._dialect.until_work(queues)
         leases = self._dialect.claim(queues, limit, grant) if may_have_work else []
@@ -83,16 +75,13 @@ class SqlBackend:
         return leases
 
     def ack(self, verdicts: Sequence[Ack]) -> list[Lease]:
-        return self._settle(verdicts, self._dialect.archive)
+        return self._settlements.apply(verdicts, self._dialect.ack)
 
     def nack(self, verdicts: Sequence[Nack]) -> list[Lease]:
-        return self._settle(verdicts, self._dialect.give_back)
+        return self._settlements.apply(verdicts, self._dialect.nack)
 
     def abandon(self, verdicts: Sequence[Abandon]) -> list[Lease]:
-        return self._settle(verdicts, self._dialect.bury)
-
-    def park(self, verdicts: Sequence[Park]) -> list[Lease]:
-        return self._settle(verdicts, self._guarding.park)
+        return self._settlements.apply(verdicts, self._dialect.abandon)
 
     def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
         mine = [lease for lease in leases if lease.owner == self._owner]
@@ -109,33 +98,51 @@ class SqlBackend:
     def close(self) -> None:
         self._dialect.close()
 
-    def schema_version(self) -> tuple[int, int]:
-        return migrations.stored(self._dialect), migrations.newest(self._dialect.name)
-
-    def missing_indexes(self) -> list[str]:
-        return migrations.missing_indexes(self._dialect)
-
-    def migrate(self) -> list[str]:
-        taken = migrations.migrate(self._dialect)
-        self.steps_taken += taken
-        return taken
-
     def _wait_for_work(self, queues: Sequence[str], wait: float) -> bool:
-        """Until there is something to lease, a delayed job falls due, or the wait is over."""
+        """Wait until a job can be leased; False when the wait is over first."""
         give_up = time.monotonic() + wait
-        watch = self._dialect.watch()
-        try:
+        with self._dialect.watch() as wait_for:
             while soonest := self._dialect.until_work(queues):
                 left = give_up - time.monotonic()
                 if left <= 0:
                     return False
-                watch.wait(min(left, soonest))
-            return True
-        finally:
-            watch.close()
+                wait_for(min(left, soonest))
+        return True
 
-    def _settle(self, verdicts: Sequence[V], apply: Callable[[str, Sequence[V]], set[Pair]]) -> list[Lease]:
-        """Apply the first verdict on each lease that is still held, and name the other leases."""
+
+class SqlParking:
+    """Lets jobs wait for guards; leases are settled as by the other verbs."""
+
+    def __init__(self, guards: SqlGuards, settlements: "SqlSettlements") -> None:
+        self._guards = guards
+        self._settlements = settlements
+        self.wake = guards.wake
+
+    def park(self, verdicts: Sequence[Park]) -> list[Lease]:
+        return self._settlements.apply(verdicts, self._guards.park)
+
+
+class SqlTransactions:
+    """Puts messages on a connection of the caller, in the caller's transaction."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+
+    def put(self, connection: Any, messages: Sequence[Message], *, wake: bool = False) -> list[str]:
+        raw = driver_connection(connection, self._dialect.name, self._dialect.location)
+        return self._dialect.put_on(raw, messages, wake) if messages else []
+
+
+class SqlSettlements:
+    """Settles the leases of one owner, and recognises settlements that the database applied without an answer."""
+
+    def __init__(self, dialect: Dialect, owner: str) -> None:
+        self._dialect = dialect
+        self._owner = owner
+        self._unconfirmed: set[Pair] = set()
+
+    def apply(self, verdicts: Sequence[V], apply: Callable[[str, Sequence[V]], set[Pair]]) -> list[Lease]:
+        """Apply the first verdict on each lease that is still held; return the other leases."""
         mine = {
             (verdict.lease.id, verdict.lease.fence): verdict
             for verdict in reversed(verdicts)
@@ -144,22 +151,22 @@ class SqlBackend:
         firsts = list(reversed(mine.values()))
         try:
             held = apply(self._owner, firsts) if mine else set()
-        except BackendUnavailable:  # it may have happened, and a connection that was cut is replaced by now
-            self._in_doubt.update(mine)
+        except BackendUnavailable:  # the database may have applied it; the next call uses a new connection
+            self._unconfirmed.update(mine)
             held = apply(self._owner, firsts)
-        if self._in_doubt:
-            held |= self._settled_before(mine.keys() - held)
+        if self._unconfirmed:
+            held |= self._applied_earlier(mine.keys() - held)
         return _lost(verdicts, mine, held)
 
-    def _settled_before(self, missing: set[Pair]) -> set[Pair]:
-        """Of the leases that are gone, those that an earlier settlement without an answer took after all."""
-        doubtful = missing & self._in_doubt
-        if not doubtful:
-            return doubtful
-        page = {"ids": [id for id, _ in doubtful], "owner": self._owner}
-        found = {(id, fence) for id, fence in self._dialect.read(statements.SETTLED, page)}
-        self._in_doubt -= doubtful
-        return doubtful & found
+    def _applied_earlier(self, missing: set[Pair]) -> set[Pair]:
+        """Of the leases that are gone, those that an earlier settlement without an answer did settle."""
+        unconfirmed = missing & self._unconfirmed
+        if not unconfirmed:
+            return unconfirmed
+        page = {"ids": [id for id, _ in unconfirmed], "owner": self._owner}
+        found = {(id, fence) for id, fence in self._dialect.read(SETTLED, page)}
+        self._unconfirmed -= unconfirmed
+        return unconfirmed & found
 
 
 def _lost(verdicts: Sequence[V], mine: dict[Pair, V], held: set[Pair]) -> list[Lease]:

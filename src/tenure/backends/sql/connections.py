@@ -1,7 +1,7 @@
-"""Connections: open ones that nobody uses at the moment; whoever needs one takes it for a verb and gives it back.
+"""Connections: a pool of idle connections to a database server, and what both servers need around it.
 
-So there are as many as there are roles at work at the same time. A connection never crosses a fork:
-a child leaves alone what its parent opened.
+A caller takes a connection for one verb and gives it back, so there are as many as there are threads at work at the
+same time. A connection never crosses a fork: a child process does not touch what its parent opened.
 """
 
 import os
@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from tenure.errors import BackendUnavailable
+from tenure.errors import BackendUnavailable, UnknownBackend
 
 C = TypeVar("C")
+POLL_SECONDS = 0.025  # 40 polls a second cost about half a percent of a core
 
 
 class Connections(Generic[C]):
@@ -27,12 +28,12 @@ class Connections(Generic[C]):
         self._closed = False
 
     def take(self) -> C:
-        """One that is idle, or a new one."""
+        """An idle connection, or a new one."""
         if self._closed:
             raise BackendUnavailable("the backend is closed")
         if self._pid != os.getpid():
             self._pid = os.getpid()
-            self._inherited += self._idle  # kept, so that nothing closes what the parent still uses
+            self._inherited += self._idle  # referenced, so that Python does not close what the parent still uses
             self._idle = []
         try:
             return self._idle.pop()
@@ -40,14 +41,14 @@ class Connections(Generic[C]):
             return self._open()
 
     def give(self, connection: C) -> None:
-        """Back, for the next one."""
+        """Give a working connection back."""
         if self._closed:
             self._close(connection)
         else:
             self._idle.append(connection)
 
     def drop(self, connection: C) -> None:
-        """This one is of no use any more, and those that are idle have most likely met the same fate."""
+        """Close a broken connection, and the idle ones too: most likely they broke for the same reason."""
         self._close(connection)
         self._empty()
 
@@ -61,6 +62,22 @@ class Connections(Generic[C]):
             self._close(self._idle.pop())
 
 
-def give_way(tries: int) -> None:
-    """Wait a little, longer after more tries, so that those who met do not meet again."""
+def back_off(tries: int) -> None:
+    """Sleep for a short random time, longer after more tries, so that transactions that collided do not meet again."""
     time.sleep(random.uniform(0, 0.002 * 2**tries))  # noqa: S311 - only spreads the tries
+
+
+def poll(seconds: float) -> None:
+    """A wait for work where the server does not report new work."""
+    time.sleep(min(seconds, POLL_SECONDS))
+
+
+def timeout_option(text: str) -> float:
+    """The option `timeout` of a server's URL: how many seconds the server may take to answer."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 1 <= value <= 3600:
+        raise UnknownBackend(f"option timeout={text!r} must be a number of seconds from 1 to 3600")
+    return value

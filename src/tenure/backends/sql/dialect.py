@@ -1,8 +1,9 @@
-"""Dialect: what really differs between databases, so that everything else is said once.
+"""Dialect: what differs between databases, so that everything else is written once.
 
-A dialect knows how a batch goes into one statement, how rows are taken without waiting for others, how a transaction
-begins and ends, and whose clock counts. It decides nothing: order, suspects and lost leases are the backend's matter.
-Statements that only people and the janitor need are written once, in neutral words (see `statements`).
+A dialect knows how a batch goes into one statement, how rows are claimed without waiting for other workers, how a
+transaction begins and ends, and whose clock counts. The order of jobs, suspects and lost leases are decided by
+`SqlBackend` and by the functions here.
+Statements outside the hot path are written once, in the neutral notation that `jobs.py` explains.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,95 +12,91 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
-from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
 from tenure.definition.failure import Failure
 
 T = TypeVar("T")
-S = TypeVar("S", bound="Suspected")
 Row = tuple[Any, ...]
 Rows = Callable[[str, Mapping[str, Any]], list[Row]]
 Pair = tuple[str, int]  # the id and the fence of a lease: together they are never used twice
-KEPT_FAILURES = 25
+Wait = Callable[[float], None]
+PROMOTE_BATCH = 1000  # delayed jobs that fall due at one instant become ready over several claims, each of them short
+KNOWN_IDS = """
+SELECT id FROM tenure_job WHERE id IN :ids UNION ALL SELECT id FROM tenure_history WHERE id IN :ids
+UNION ALL SELECT id FROM tenure_dead WHERE id IN :ids
+"""
 
 
 class Grant(NamedTuple):
-    """To whom leases are given, and for how long."""
+    """Who gets the leases, and for how long."""
 
     owner: str
     seconds: float
 
 
 class Claim(NamedTuple, Generic[T]):
-    """What one queue granted, and whether a suspect was met: nothing behind it may go first or along."""
+    """What one queue granted, and whether a suspect was met: no job behind it may go before it or with it."""
 
     granted: list[T]
     met_suspect: bool
 
 
 class Expired(Struct, array_like=True, gc=False):
-    """A lease that ran out, as it goes back to its place."""
+    """A lease that expired, as its job goes back to its place."""
 
     key: int
     id: str
     suspect: bool
 
 
-class Watch(Protocol):
-    """One wait for work."""
-
-    def wait(self, seconds: float) -> None:
-        """Until there may be something new, but no longer than this."""
-        ...
-
-    def close(self) -> None: ...
-
-
 class Dialect(Protocol):
     """One kind of database; `name` is also the folder of its migrations."""
 
     name: str
-    place: str
+    location: str
     schema_exists: str
-    index_names: str  # those that are there and valid
+    index_names: str  # selects the names of the indexes that exist and are valid
     replay_jobs: str
-    reserve_guards: str | None  # makes rows to lock for keys that have none; none where there is one writer
-    keep_guards: str
-    keep_records: str
+    reserve_guards: str | None  # creates rows to lock for keys that have none; None where there is only one writer
+    save_guards: str
+    save_records: str
 
     def now(self) -> int:
-        """UTC microseconds by the clock that deadlines go by."""
+        """UTC microseconds by the clock that deadlines use."""
         ...
 
     def put(self, messages: Sequence[Message]) -> list[str]: ...
 
-    def put_in(self, raw: Any, messages: Sequence[Message], wake: bool) -> list[str]:
-        """As put, on a driver's connection that is somebody else's."""
+    def put_on(self, connection: Any, messages: Sequence[Message], wake: bool) -> list[str]:
+        """As `put`, on a driver connection of the caller."""
         ...
 
     def put_chosen(self, choose: Callable[[Rows], Sequence[Message]]) -> None:
-        """Put what is chosen, in one transaction with whatever choosing does; may choose again, as transact may."""
+        """Put the messages that `choose` returns, in one transaction with what it does; it may be called again."""
         ...
 
     def until_work(self, queues: Sequence[str]) -> float:
-        """Seconds until something can be leased: 0 when it can be now, infinity when nothing is known."""
+        """Seconds until a job can be leased: 0 when one can be leased now, infinity when no job is waiting."""
         ...
 
-    def watch(self) -> Watch: ...
+    def watch(self) -> AbstractContextManager[Wait]:
+        """A function for one wait for work: it returns when there may be new work, at the latest after its seconds."""
+        ...
 
     def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]: ...
 
-    def archive(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
-        """End the jobs whose leases are held by this owner; returns which those were."""
+    def ack(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
+        """End the jobs whose leases this owner holds; return those leases."""
         ...
 
-    def give_back(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]: ...
+    def nack(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]: ...
 
-    def bury(self, owner: str, verdicts: Sequence[Abandon]) -> set[Pair]: ...
+    def abandon(self, owner: str, verdicts: Sequence[Abandon]) -> set[Pair]: ...
 
     def renew(self, leases: Sequence[Lease], grant: Grant) -> set[Pair]: ...
 
     def expire(self, queue: str, limit: int) -> list[Expired]:
-        """Return up to so many expired leases to their place, as suspects."""
+        """Return up to `limit` jobs whose lease expired to their place, as suspects."""
         ...
 
     def read(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
@@ -107,30 +104,30 @@ class Dialect(Protocol):
         ...
 
     def transact(self, work: Callable[[Rows], T]) -> T:
-        """Neutral statements that happen whole or not at all; may be called again when the database asks for it."""
+        """Run neutral statements in one transaction; `work` is called again when the database asks for a retry."""
         ...
 
-    def hold(self, work: Callable[[Rows], T]) -> T:
-        """As `transact`, for what need not outlive those who use the database."""
+    def transact_volatile(self, work: Callable[[Rows], T]) -> T:
+        """As `transact`, for what may be lost when the host of the database stops."""
         ...
 
     def time_in(self, rows: Rows) -> int:
-        """The time inside a transaction, after it has waited for what it locks."""
+        """The time inside a transaction, after it has waited for the rows that it locks."""
         ...
 
-    def tell(self, rows: Rows, queues: Iterable[str]) -> None:
-        """Have those who wait for these queues look again, once the transaction has ended."""
+    def wake_workers(self, rows: Rows, queues: Iterable[str]) -> None:
+        """Wake the workers that wait for these queues, once the transaction has ended."""
         ...
 
-    def migrating(self) -> AbstractContextManager[Rows]:
-        """Statements that nobody else runs at the same time."""
+    def migration(self) -> AbstractContextManager[Rows]:
+        """Runs statements while no other process migrates this database."""
         ...
 
     def close(self) -> None: ...
 
 
-def fill(queues: Sequence[str], limit: int, claim: Callable[[str, int, bool], Claim[T]]) -> list[T]:
-    """Claim from one queue after the other; a suspect goes alone, and holds back what is behind it."""
+def claim_in_order(queues: Sequence[str], limit: int, claim: Callable[[str, int, bool], Claim[T]]) -> list[T]:
+    """Claim from one queue after the other; a suspect is granted alone, and the jobs behind it wait."""
     granted: list[T] = []
     for queue in queues:
         found = claim(queue, limit - len(granted), not granted)
@@ -140,21 +137,17 @@ def fill(queues: Sequence[str], limit: int, claim: Callable[[str, int, bool], Cl
     return granted
 
 
-class Suspected(Protocol):
-    """A row that tells whether its job is a suspect."""
+def grantable(suspects: Sequence[int], alone: bool) -> tuple[int, bool]:
+    """How many of these rows may be granted together, and whether a suspect was met.
 
-    @property
-    def suspect(self) -> int: ...
-
-
-def up_to_suspect(rows: list[S], alone: bool) -> tuple[list[S], bool]:
-    """The rows before the first suspect, or that one by itself, so that its fate is known to be its own."""
-    for index, row in enumerate(rows):
-        if row.suspect:
-            return rows[: index or alone], True
-    return rows, False
+    Those are the rows before the first suspect, or only the suspect, so that a crash is known to be its own.
+    """
+    for index, suspect in enumerate(suspects):
+        if suspect:
+            return index or int(alone), True
+    return len(suspects), False
 
 
 def failures(verdicts: Iterable[Nack | Abandon]) -> list[tuple[str, int, Failure]]:
-    """Id, fence and failure of those that have one."""
+    """Id, fence and failure of the verdicts that have one."""
     return [(v.lease.id, v.lease.fence, v.failure) for v in verdicts if v.failure]

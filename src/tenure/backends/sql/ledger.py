@@ -4,21 +4,60 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from tenure.backends.contract import Message
-from tenure.backends.ledger import ENDED, TICK_STATES, Note, TickRecord, TickState, may_come_from
-from tenure.backends.sql import ledger_words as sql
+from tenure.backends.ledger import ENDED_TICKS, TICK_STATES, Ledger, Note, TickRecord, TickState, may_come_from
+from tenure.backends.messages import Message
 from tenure.backends.sql.dialect import Dialect, Rows
 
-_CHUNK = 200  # rows a statement: databases bound the parameters of one
-_CROWDED = 50  # schedules trimmed by count at a time
+_COLUMNS = "id, schedule, tick, due, state, why, entered, noted"
+_TICKS = f"SELECT {_COLUMNS} FROM tenure_tick"
 
 
-class SqlLedger:
-    """Whoever inserts the row of a tick has it to do; `batch` tells which rows those are."""
+def enter_statement(count: int) -> str:
+    """The statement that enters `count` ticks at once."""
+    names = ("id", "schedule", "tick", "due", "state", "why")
+    rows = (f"({', '.join(f':{name}{number}' for name in names)}, :now, :now, :batch)" for number in range(count))
+    return f"INSERT INTO tenure_tick ({_COLUMNS}, batch) VALUES {', '.join(rows)} ON CONFLICT DO NOTHING"
+
+
+def schedule_statement(count: int) -> str:
+    """The statement that adds `count` schedules."""
+    rows = ", ".join(f"(:name{number}, 0, 0)" for number in range(count))
+    return f"INSERT INTO tenure_schedule (name, last, paused) VALUES {rows} ON CONFLICT DO NOTHING"
+
+
+NEW = "SELECT id FROM tenure_tick WHERE id IN :ids AND batch = :batch"
+ADVANCE = "UPDATE tenure_schedule SET last = :tick WHERE name IN :names AND last < :tick"
+OF_NOTE = "SELECT id FROM tenure_tick WHERE id IN :ids AND state IN :states ORDER BY id FOR UPDATE"
+NOTE = "UPDATE tenure_tick SET state = :state, why = :why, noted = :now WHERE id IN :ids"
+KNOWN = f"{_TICKS} WHERE id IN :ids"
+HISTORY = f"{_TICKS} WHERE schedule = :schedule AND state IN :states ORDER BY tick DESC LIMIT :limit"
+UNENDED = f"{_TICKS} WHERE state IN :states AND noted < :before ORDER BY noted, id LIMIT :limit"
+LAST = "SELECT name, last FROM tenure_schedule WHERE last > 0"
+PAUSE = "UPDATE tenure_schedule SET paused = :now WHERE name = :name AND paused = 0"
+RESUME = "UPDATE tenure_schedule SET paused = 0 WHERE name = :name"
+PAUSED = "SELECT name, paused FROM tenure_schedule WHERE paused > 0"
+OLD = "SELECT id FROM tenure_tick WHERE state IN :states AND noted < :before ORDER BY noted LIMIT :limit"
+CROWDED = "SELECT schedule FROM tenure_tick GROUP BY schedule HAVING count(*) > :keep ORDER BY schedule LIMIT :limit"
+# Skips the newest `keep` ticks, so that the cost depends on what is kept and not on what there is.
+BEYOND = "SELECT tick FROM tenure_tick WHERE schedule = :schedule ORDER BY tick DESC LIMIT 1 OFFSET :keep"
+OLDEST = """
+SELECT id FROM tenure_tick WHERE schedule = :schedule AND tick <= :tick AND state IN :states
+ORDER BY tick LIMIT :limit
+"""
+DROP = "DELETE FROM tenure_tick WHERE id IN :ids"
+_CHUNK = 200  # rows in one statement: databases limit the number of its parameters
+_MAX_CROWDED = 50  # schedules trimmed by count at a time
+
+
+class SqlLedger(Ledger):
+    """The process that inserts the row of a tick must enqueue its job; `batch` identifies the rows that it inserted."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        self.time = dialect.now
+        self.booking = self
+
+    def time(self) -> int:
+        return self._dialect.now()
 
     def enter(self, ticks: Sequence[TickRecord]) -> set[str]:
         return self._dialect.transact(lambda rows: self._enter(rows, ticks)) if ticks else set()
@@ -62,58 +101,58 @@ class SqlLedger:
         return list(self.known(list(dict.fromkeys(changed))).values()) if changed else []
 
     def known(self, ids: Sequence[str]) -> dict[str, TickRecord]:
-        rows = self._dialect.read(sql.KNOWN, {"ids": list(ids)}) if ids else []
+        rows = self._dialect.read(KNOWN, {"ids": list(ids)}) if ids else []
         return {row[0]: _tick(row) for row in rows}
 
     def history(self, schedule: str, *, states: Sequence[TickState] = (), limit: int = 20) -> list[TickRecord]:
         page = {"schedule": schedule, "states": list(states or TICK_STATES), "limit": limit}
-        return [_tick(row) for row in self._dialect.read(sql.HISTORY, page)]
+        return [_tick(row) for row in self._dialect.read(HISTORY, page)]
 
     def unended(self, states: Sequence[TickState], *, before: int, limit: int) -> list[TickRecord]:
         page = {"states": list(states), "before": before, "limit": limit}
-        return [_tick(row) for row in self._dialect.read(sql.UNENDED, page)]
+        return [_tick(row) for row in self._dialect.read(UNENDED, page)]
 
     def last_ticks(self) -> dict[str, int]:
-        return dict(self._dialect.read(sql.LAST, {}))
+        return dict(self._dialect.read(LAST, {}))
 
     def pause(self, schedule: str) -> None:
         def write(rows: Rows) -> None:
-            rows(sql.introduce(1), {"name0": schedule})
-            rows(sql.PAUSE, {"name": schedule, "now": self._dialect.time_in(rows)})
+            rows(schedule_statement(1), {"name0": schedule})
+            rows(PAUSE, {"name": schedule, "now": self._dialect.time_in(rows)})
 
         self._dialect.transact(write)
 
     def resume(self, schedule: str) -> None:
-        self._dialect.transact(lambda rows: rows(sql.RESUME, {"name": schedule}))
+        self._dialect.transact(lambda rows: rows(RESUME, {"name": schedule}))
 
     def paused(self) -> dict[str, int]:
-        return dict(self._dialect.read(sql.PAUSED, {}))
+        return dict(self._dialect.read(PAUSED, {}))
 
     def forget(self, before: int, keep: int, limit: int) -> int:
-        ended = {"states": list(ENDED)}
-        gone = [id for (id,) in self._dialect.read(sql.OLD, {**ended, "before": before, "limit": limit})]
-        for (schedule,) in self._dialect.read(sql.CROWDED, {"keep": keep, "limit": _CROWDED}):
+        ended = {"states": list(ENDED_TICKS)}
+        gone = [id for (id,) in self._dialect.read(OLD, {**ended, "before": before, "limit": limit})]
+        for (schedule,) in self._dialect.read(CROWDED, {"keep": keep, "limit": _MAX_CROWDED}):
             if len(gone) < limit:
                 gone += self._beyond(schedule, keep, limit - len(gone))
         gone = list(dict.fromkeys(gone))
         if gone:
-            self._dialect.transact(lambda rows: rows(sql.DROP, {"ids": gone}))
+            self._dialect.transact(lambda rows: rows(DROP, {"ids": gone}))
         return len(gone)
 
     def _beyond(self, schedule: str, keep: int, limit: int) -> list[str]:
-        page = {"schedule": schedule, "states": list(ENDED), "limit": limit}
-        found = self._dialect.read(sql.BEYOND, {"schedule": schedule, "keep": keep})
-        return [id for (tick,) in found for (id,) in self._dialect.read(sql.OLDEST, {**page, "tick": tick})]
+        page = {"schedule": schedule, "states": list(ENDED_TICKS), "limit": limit}
+        found = self._dialect.read(BEYOND, {"schedule": schedule, "keep": keep})
+        return [id for (tick,) in found for (id,) in self._dialect.read(OLDEST, {**page, "tick": tick})]
 
     def _enter(self, rows: Rows, ticks: Sequence[TickRecord]) -> set[str]:
         batch = secrets.randbits(62)
-        ordered = sorted(ticks, key=lambda tick: tick.id)  # all take rows in one order, and so wait in no circle
+        ordered = sorted(ticks, key=lambda tick: tick.id)  # every process locks rows in one order, so none deadlocks
         new: set[str] = set()
         for first in range(0, len(ordered), _CHUNK):
             chunk = ordered[first : first + _CHUNK]
             values = {"now": self._dialect.time_in(rows), "batch": batch, **_columns(chunk)}
-            rows(sql.enter(len(chunk)), values)
-            new |= {id for (id,) in rows(sql.NEW, {"ids": [tick.id for tick in chunk], "batch": batch})}
+            rows(enter_statement(len(chunk)), values)
+            new |= {id for (id,) in rows(NEW, {"ids": [tick.id for tick in chunk], "batch": batch})}
         latest: dict[str, int] = {}
         for tick in ordered:
             if tick.id in new:
@@ -123,22 +162,22 @@ class SqlLedger:
 
 
 def _change(rows: Rows, ids: Sequence[str], note: Note, now: int) -> list[str]:
-    """Give these ticks the state of a note, if they may have it; returns which those were."""
+    """Give these ticks the state of a note where it may follow; return the ids that changed."""
     before = list(may_come_from(note.state))
-    found = [id for (id,) in rows(sql.OF_NOTE, {"ids": sorted(ids), "states": before})]
+    found = [id for (id,) in rows(OF_NOTE, {"ids": sorted(ids), "states": before})]
     if found:
-        rows(sql.NOTE, {"ids": found, "state": note.state, "why": note.why, "now": now})
+        rows(NOTE, {"ids": found, "state": note.state, "why": note.why, "now": now})
     return found
 
 
 def _advance(rows: Rows, latest: dict[str, int]) -> None:
-    """Remember how far schedules have come."""
+    """Store the last ticks of schedules."""
     names = sorted(latest)
     for first in range(0, len(names), _CHUNK):
         chunk = names[first : first + _CHUNK]
-        rows(sql.introduce(len(chunk)), {f"name{number}": name for number, name in enumerate(chunk)})
+        rows(schedule_statement(len(chunk)), {f"name{number}": name for number, name in enumerate(chunk)})
     for moment in sorted(set(latest.values())):
-        rows(sql.ADVANCE, {"tick": moment, "names": [name for name in names if latest[name] == moment]})
+        rows(ADVANCE, {"tick": moment, "names": [name for name in names if latest[name] == moment]})
 
 
 def _columns(ticks: Sequence[TickRecord]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Migrations: numbered .sql files applied in order, each with its version in one transaction."""
+"""SqlSchema: the tables, made by numbered .sql files; each file is applied with its version in one transaction."""
 
 import re
 from importlib import resources
@@ -12,6 +12,24 @@ _FORGET = "DELETE FROM tenure_schema"
 _REMEMBER = "INSERT INTO tenure_schema VALUES"
 
 
+class SqlSchema:
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self.steps_taken: list[str] = []
+
+    def version(self) -> tuple[int, int]:
+        return stored(self._dialect), newest(self._dialect.name)
+
+    def migrate(self) -> list[str]:
+        taken = migrate(self._dialect)
+        self.steps_taken += taken
+        return taken
+
+    def missing_indexes(self) -> list[str]:
+        existing = {name for (name,) in self._dialect.read(self._dialect.index_names, {})}
+        return sorted(indexes(self._dialect.name) - existing)
+
+
 def steps(dialect: str) -> list[tuple[int, str, str]]:
     """Version, name and text of every migration of a dialect, in order."""
     folder = resources.files("tenure.backends.sql") / "schema" / dialect
@@ -20,7 +38,7 @@ def steps(dialect: str) -> list[tuple[int, str, str]]:
 
 
 def script(dialect: str) -> str:
-    """Every migration, for those who apply them by hand to an empty database."""
+    """All migrations as one script, for users who apply them by hand to an empty database."""
     version, _, _ = steps(dialect)[-1]
     texts = [f"-- {name}\n{text.strip()}\n" for _, name, text in steps(dialect)]
     return "\n".join([*texts, f"{_CREATE};\n{_FORGET};\n{_REMEMBER} ({version});\n"])
@@ -31,7 +49,7 @@ def newest(dialect: str) -> int:
 
 
 def indexes(dialect: str) -> set[str]:
-    """The names of all indexes that the migrations leave behind; those of primary keys have none."""
+    """The names of all indexes that exist after the migrations, without primary keys."""
     found: set[str] = set()
     for _, _, text in steps(dialect):
         for dropped, name in re.findall(r"(DROP )?\b(?:INDEX|KEY) (tenure_\w+)", text):
@@ -39,21 +57,17 @@ def indexes(dialect: str) -> set[str]:
     return found
 
 
-def missing_indexes(dialect: Dialect) -> list[str]:
-    return sorted(indexes(dialect.name) - {name for (name,) in dialect.read(dialect.index_names, {})})
-
-
 def stored(dialect: Dialect) -> int:
-    """The version in the database; 0 when it holds no schema of ours."""
+    """The version in the database; 0 when it has no schema of Tenure."""
     return _version(dialect, dialect.read)
 
 
 def migrate(dialect: Dialect) -> list[str]:
-    """Apply what is missing; safe to run from many processes at once."""
+    """Apply the missing migrations; safe to run in many processes at once."""
     check(dialect)
     taken = []
     if stored(dialect) < newest(dialect.name):
-        with dialect.migrating() as rows:
+        with dialect.migration() as rows:
             rows(_CREATE, {})
             for version, name, text in steps(dialect.name):
                 if version > _version(dialect, rows):
@@ -66,11 +80,11 @@ def migrate(dialect: Dialect) -> list[str]:
 
 
 def check(dialect: Dialect) -> None:
-    """Refuse a schema made by a newer release: this one would not understand it."""
+    """Refuse a schema of a newer release, which this release cannot use."""
     version = stored(dialect)
     if version > newest(dialect.name):
         raise SchemaError(
-            f"the database {dialect.place!r} has schema version {version}, but this release of Tenure "
+            f"the database {dialect.location!r} has schema version {version}, but this release of Tenure "
             f"knows only {newest(dialect.name)}; upgrade Tenure"
         )
 
@@ -83,7 +97,7 @@ def _version(dialect: Dialect, rows: Rows) -> int:
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a migration; its files hold no semicolons except at the end of one, and between two `$$`."""
+    """The statements of a migration; the files have semicolons only at the end of a statement and between two `$$`."""
     without_comments = re.sub(r"--[^\n]*", "", text)
     found = re.findall(r"(?:\$\$.*?\$\$|[^;])+", without_comments, re.DOTALL)
     return [statement.strip() for statement in found if statement.strip()]

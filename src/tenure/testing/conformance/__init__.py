@@ -9,8 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from tenure.backends import asking, contract, upkeep
-from tenure.testing.conformance.capabilities import PROTOCOLS, USUAL, skip_unless_able, skipped_tests
+from tenure.testing.conformance.capabilities import PARTS, USUAL, skip_unless_able, skipped_tests
 
 # Asserts in installed packages are explained on failure only if pytest is told before they are imported.
 pytest.register_assert_rewrite(
@@ -24,11 +23,11 @@ pytest.register_assert_rewrite(
     f"{__name__}.listing",
     f"{__name__}.store",
     f"{__name__}.ledger",
-    f"{__name__}.chronicle",
+    f"{__name__}.archive",
 )
 
 from tenure.testing.conformance.ages import Aging  # noqa: E402
-from tenure.testing.conformance.chronicle import ChronicleConformance  # noqa: E402
+from tenure.testing.conformance.archive import ArchiveConformance  # noqa: E402
 from tenure.testing.conformance.dead_letters import DeadLettering  # noqa: E402
 from tenure.testing.conformance.history import History  # noqa: E402
 from tenure.testing.conformance.keeping import Keeping  # noqa: E402
@@ -45,7 +44,7 @@ from tenure.testing.conformance.sharing import Sharing  # noqa: E402
 from tenure.testing.conformance.steering import Steering  # noqa: E402
 from tenure.testing.conformance.store import StoreConformance  # noqa: E402
 
-__all__ = ["AdvancingClock", "BackendConformance", "ChronicleConformance", "LedgerConformance", "StoreConformance"]
+__all__ = ["AdvancingClock", "ArchiveConformance", "BackendConformance", "LedgerConformance", "StoreConformance"]
 
 
 class BackendConformance(
@@ -65,10 +64,10 @@ class BackendConformance(
 ):
     """Each test is one promise; a test that needs a capability the backend lacks is skipped by that name.
 
-    Capabilities are the optional protocols (`Inspectable`, `DeadLetters`, `Maintained`, `Steerable`, `Scannable`,
-    `Parking`, `Exclusive`, `Burying`, `Statistical`, `Listable`, `Reschedulable`, `Aged`) and `Shared`:
-    others can open the backend at the fixture `url`.
-    What brokers `lacks` of what all others can do is `UniqueIds`, `LingeringLeases` and `Places`.
+    Capabilities are the names of the parts of `contract.Backend` that the backend has, and `Shared`: other processes
+    can open the backend at the fixture `url`.
+    `lacks` names what a broker cannot do and every other backend can: `UniqueIds`, `LingeringLeases`, `Places`,
+    `AddedLetters`.
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset()
@@ -79,10 +78,9 @@ class BackendConformance(
     def _able(self, request: pytest.FixtureRequest) -> None:
         skip_unless_able(request.function, self._abilities())
 
-    def test_the_backend_has_the_capabilities_it_declares(self, backend: FullBackend) -> None:
-        protocols = {**vars(contract), **vars(asking), **vars(upkeep)}
-        has = {name for name in PROTOCOLS if isinstance(backend, protocols[name])}
-        assert has == self.capabilities & set(PROTOCOLS)
+    def test_the_backend_has_the_parts_it_declares(self, backend: FullBackend) -> None:
+        has = {name for name in PARTS if getattr(backend, name) is not None}
+        assert has == self.capabilities & set(PARTS)
 
     def test_no_skip_creeps_in(self) -> None:
         assert len(skipped_tests(type(self), self._abilities())) == self.expected_skips

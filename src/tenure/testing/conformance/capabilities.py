@@ -7,17 +7,18 @@ import pytest
 
 Test = TypeVar("Test", bound=Callable[..., None])
 
-PROTOCOLS = (
-    *("Inspectable", "DeadLetters", "Maintained", "Steerable", "Scannable"),
-    *("Parking", "Exclusive", "Burying", "Statistical", "Listable", "Reschedulable", "Aged"),
+PARTS = (
+    *("jobs", "queues", "dead_letters", "control", "workers", "stats"),
+    *("guards", "parking", "unique", "ledger", "archive"),
 )
 SHARED = "Shared"  # other processes can open it by its URL, and what they put and lease outlives them
-EVERY = frozenset({*PROTOCOLS, SHARED})
+EVERY = frozenset({*PARTS, SHARED})
 UNIQUE_IDS = "UniqueIds"  # an id that is known is stored once
 LINGERING = "LingeringLeases"  # a lease outlives the process that held it, until it expires
+ADDED_LETTERS = "AddedLetters"  # dead letters can be stored without a lease
 PLACES = "Places"  # priorities are served in their order, and what comes back takes its old place
 # What every backend can do, unless its suite says that it `lacks` it:
-USUAL = frozenset({UNIQUE_IDS, LINGERING, PLACES})
+USUAL = frozenset({UNIQUE_IDS, LINGERING, PLACES, ADDED_LETTERS})
 
 
 def needs(*capabilities: str) -> Callable[[Test], Test]:
@@ -34,7 +35,7 @@ def skip_unless_able(test: object, capabilities: frozenset[str]) -> None:
     """Skip the running test, naming what the backend lacks."""
     lacking = _lacking(test, capabilities)
     if lacking:
-        pytest.skip(f"this backend is not {' and not '.join(lacking)}")
+        pytest.skip(f"this backend has no {' and no '.join(lacking)}")
 
 
 def skipped_tests(suite: type, capabilities: frozenset[str]) -> list[str]:

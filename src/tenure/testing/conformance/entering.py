@@ -3,8 +3,8 @@
 import sys
 from typing import Any
 
-from tenure.backends.ledger import Booking, Note
-from tenure.backends.opening import open_backend
+from tenure.backends.ledger import Note
+from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
 from tenure.testing.conformance.ledger import entry
 from tenure.testing.conformance.messages import make
@@ -15,8 +15,8 @@ def main(url: str, queue: str) -> None:
     backend: Any = open_backend(url, SystemClock())
     for number in range(50):
         message = make(number, queue=queue)
-        if isinstance(backend.ledger, Booking):
-            won = backend.ledger.book([entry(number, state="enqueued")], [message])
+        if backend.ledger.booking is not None:
+            won = backend.ledger.booking.book([entry(number, state="enqueued")], [message])
         else:
             won = backend.ledger.enter([entry(number)])
             backend.put([message])

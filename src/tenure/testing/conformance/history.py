@@ -1,13 +1,12 @@
 """What history promises: what each attempt took is kept, and what workers count is added up, never twice."""
 
-from tenure.backends.contract import Abandon, Ack, Nack
+from tenure.backends.messages import Abandon, Ack, Nack
 from tenure.events import Run, Settlement, Status
-from tenure.metrics.tally import Counts, Tally
+from tenure.metrics.statistics import Counts, Tally
 from tenure.testing.conformance.capabilities import needs
 from tenure.testing.conformance.messages import (
     QUEUE,
     FullBackend,
-    StatisticalBackend,
     failure,
     known,
     make,
@@ -30,69 +29,67 @@ def tally(slot: int, worker: str, done: int = 1, **where: str) -> Tally:
     return Tally(slot, where.get("queue", QUEUE), where.get("handler", "greet"), worker, counted(done, 1.0))
 
 
-def sums(backend: StatisticalBackend, since: int = 0, until: int = 100) -> dict[int, int]:
+def sums(backend: FullBackend, since: int = 0, until: int = 100) -> dict[int, int]:
     """How many were done in each slot."""
     found: dict[int, int] = {}
-    for each in backend.tallies(since, until):
+    for each in backend.stats.read(since, until):
         found[each.slot] = found.get(each.slot, 0) + each.counts.statuses["acked"]
     return found
 
 
 class History:
-    @needs("Inspectable")
+    @needs("jobs")
     def test_what_the_last_attempt_took_is_kept(self, backend: FullBackend) -> None:
         backend.ack([Ack(lease=put_and_take(backend, make(1))[0], seconds=1.5, output="[1]", run=RUN)])
         record = known(backend)
         assert (record.run, record.seconds, record.output) == (RUN, 1.5, "[1]")
 
-    @needs("Inspectable")
+    @needs("jobs")
     def test_a_job_that_ended_without_a_run_has_none(self, backend: FullBackend) -> None:
         backend.ack([Ack(lease=put_and_take(backend, make(1))[0], state="expired")])
         assert known(backend).run is None
 
-    @needs("Inspectable")
+    @needs("jobs")
     def test_what_each_failed_attempt_took_is_kept_with_its_failure(self, backend: FullBackend) -> None:
         (lease,) = put_and_take(backend, make(1))
         backend.nack([Nack(lease=lease, charge="attempt", failure=failure(1, run=RUN), run=RUN)])
         backend.abandon([Abandon(lease=take(backend)[0], reason="failed", failure=failure(2, run=SECOND), run=SECOND)])
         assert [each.run for each in known(backend).failures] == [RUN, SECOND]
 
-    @needs("Statistical")
-    def test_tallies_are_found_by_the_time_of_their_slot(self, backend: StatisticalBackend) -> None:
-        backend.note_tallies([tally(slot, "a", done=slot) for slot in (1, 2, 3, 4)])
+    @needs("stats")
+    def test_tallies_are_found_by_the_time_of_their_slot(self, backend: FullBackend) -> None:
+        backend.stats.save([tally(slot, "a", done=slot) for slot in (1, 2, 3, 4)])
         assert sums(backend, 2, 4) == {2: 2, 3: 3}
-        assert backend.tallies(1, 2) == [tally(1, "a")]
+        assert backend.stats.read(1, 2) == [tally(1, "a")]
 
-    @needs("Statistical")
-    def test_a_worker_that_notes_again_replaces_what_it_noted(self, backend: StatisticalBackend) -> None:
-        backend.note_tallies([tally(1, "a", done=2), tally(1, "b", done=1)])
-        backend.note_tallies([tally(1, "a", done=5)])
+    @needs("stats")
+    def test_a_worker_that_notes_again_replaces_what_it_noted(self, backend: FullBackend) -> None:
+        backend.stats.save([tally(1, "a", done=2), tally(1, "b", done=1)])
+        backend.stats.save([tally(1, "a", done=5)])
         assert sums(backend) == {1: 6}
 
-    @needs("Statistical")
-    def test_folding_adds_up_what_workers_counted_and_loses_nothing(self, backend: StatisticalBackend) -> None:
-        backend.note_tallies(
-            [tally(1, "a", done=2), tally(1, "b", done=3), tally(1, "b", queue="other"), tally(9, "a")]
-        )
+    @needs("stats")
+    def test_folding_adds_up_what_workers_counted_and_loses_nothing(self, backend: FullBackend) -> None:
+        backend.stats.save([tally(1, "a", done=2), tally(1, "b", done=3), tally(1, "b", queue="other"), tally(9, "a")])
         before = sums(backend)
-        assert backend.fold_tallies(9, 100) == 3
+        assert backend.stats.fold(9, 100) == 3
         assert sums(backend) == before == {1: 6, 9: 1}
-        folded = {each.queue: each for each in backend.tallies(0, 9)}
+        folded = {each.queue: each for each in backend.stats.read(0, 9)}
         assert {each.worker for each in folded.values()} == {""}
         assert (folded[QUEUE].counts.runs.count(), folded[QUEUE].counts.runs.total) == (5, 5.0)
 
-    @needs("Statistical")
-    def test_what_comes_late_is_added_to_what_was_folded(self, backend: StatisticalBackend) -> None:
-        backend.note_tallies([tally(1, "a", done=2)])
-        backend.fold_tallies(9, 100)
-        backend.note_tallies([tally(1, "b", done=3)])
-        assert (backend.fold_tallies(9, 100), backend.fold_tallies(9, 100)) == (1, 0)
+    @needs("stats")
+    def test_what_comes_late_is_added_to_what_was_folded(self, backend: FullBackend) -> None:
+        backend.stats.save([tally(1, "a", done=2)])
+        backend.stats.fold(9, 100)
+        backend.stats.save([tally(1, "b", done=3)])
+        assert (backend.stats.fold(9, 100), backend.stats.fold(9, 100)) == (1, 0)
         assert sums(backend) == {1: 5}
-        assert len(backend.tallies(0, 9)) == 1
+        assert len(backend.stats.read(0, 9)) == 1
 
-    @needs("Statistical")
-    def test_folding_and_dropping_go_in_chunks(self, backend: StatisticalBackend) -> None:
-        backend.note_tallies([tally(slot, "a") for slot in range(5)])
-        assert [backend.fold_tallies(9, 3), backend.fold_tallies(9, 3), backend.fold_tallies(9, 3)] == [3, 2, 0]
-        assert [backend.drop_tallies(4, 3), backend.drop_tallies(4, 3), backend.drop_tallies(4, 3)] == [3, 1, 0]
+    @needs("stats")
+    def test_folding_and_dropping_go_in_chunks(self, backend: FullBackend) -> None:
+        backend.stats.save([tally(slot, "a") for slot in range(5)])
+        assert [backend.stats.fold(9, 3), backend.stats.fold(9, 3), backend.stats.fold(9, 3)] == [3, 2, 0]
+        assert [backend.stats.drop(4, 3), backend.stats.drop(4, 3), backend.stats.drop(4, 3)] == [3, 1, 0]
         assert sums(backend) == {4: 1}

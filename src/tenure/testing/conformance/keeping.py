@@ -1,6 +1,6 @@
 """What renew and reap promise: a lease lives while it is renewed, and comes back at no charge when it is not."""
 
-from tenure.backends.contract import Ack, Reaped
+from tenure.backends.messages import Ack, Reaped
 from tenure.testing.conformance.capabilities import PLACES, needs
 from tenure.testing.conformance.messages import (
     LEASE,
@@ -99,7 +99,7 @@ class Keeping:
         clock.advance(LEASE + 0.1)
         assert len({each.id for each in backend.reap([QUEUE])}) == 1000
 
-    @needs("Inspectable")
+    @needs("jobs")
     def test_a_settled_lease_has_nothing_to_reap(self, backend: FullBackend, clock: AdvancingClock) -> None:
         (lease,) = put_and_take(backend, make(1))
         backend.ack([Ack(lease=lease)])

@@ -3,7 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from tenure.backends.contract import Ack, Nack
+from tenure.backends.messages import Ack, Nack
 from tenure.testing.conformance.capabilities import PLACES, needs
 from tenure.testing.conformance.messages import (
     LEASE,
@@ -129,7 +129,7 @@ class Leasing:
         (third,) = take(backend)
         assert [first.fence, second.fence, third.fence] == [1, 2, 3]
 
-    @needs("Inspectable")
+    @needs("jobs")
     def test_a_lease_expires_after_its_seconds(self, backend: FullBackend) -> None:
         (short,) = put_and_take(backend, make(1))
         backend.put([make(2)])

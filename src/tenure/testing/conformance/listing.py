@@ -2,14 +2,15 @@
 
 import pytest
 
-from tenure.backends.asking import STATES, JobRecord
-from tenure.backends.contract import Abandon, Ack
+from tenure.backends.messages import Abandon, Ack
+from tenure.backends.records import JobRecord
+from tenure.events import JOB_STATES
 from tenure.testing.conformance.capabilities import needs
 from tenure.testing.conformance.messages import (
     OTHER,
     QUEUE,
     AdvancingClock,
-    ListableBackend,
+    FullBackend,
     failure,
     id_of,
     make,
@@ -18,46 +19,44 @@ from tenure.testing.conformance.messages import (
 )
 
 
-def walk(backend: ListableBackend, state: str, limit: int, *, before: int | None = None) -> list[JobRecord]:
-    found, cursor = backend.page(state, QUEUE, limit=limit, before=before)
+def walk(backend: FullBackend, state: str, limit: int, *, before: int | None = None) -> list[JobRecord]:
+    found, cursor = backend.jobs.page(state, QUEUE, limit=limit, before=before)
     while cursor is not None:
-        page, cursor = backend.page(state, QUEUE, limit=limit, cursor=cursor, before=before)
+        page, cursor = backend.jobs.page(state, QUEUE, limit=limit, cursor=cursor, before=before)
         found += page
     return found
 
 
-def shown(backend: ListableBackend, state: str, limit: int = 2) -> list[int]:
+def shown(backend: FullBackend, state: str, limit: int = 2) -> list[int]:
     return [int(record.id.rpartition("-")[2]) for record in walk(backend, state, limit)]
 
 
 class Listing:
-    @needs("Listable")
-    def test_a_listing_of_nothing_is_empty(self, backend: ListableBackend) -> None:
-        assert [walk(backend, state, 3) for state in STATES] == [[]] * len(STATES)
+    @needs("jobs")
+    def test_a_listing_of_nothing_is_empty(self, backend: FullBackend) -> None:
+        assert [walk(backend, state, 3) for state in JOB_STATES] == [[]] * len(JOB_STATES)
 
-    @needs("Listable")
-    def test_ready_jobs_are_listed_in_the_order_they_run(self, backend: ListableBackend) -> None:
+    @needs("jobs")
+    def test_ready_jobs_are_listed_in_the_order_they_run(self, backend: FullBackend) -> None:
         backend.put([make(1), make(2, priority=9), make(3), make(4, priority=0), make(5), make(6, queue=OTHER)])
         assert shown(backend, "ready") == [2, 1, 3, 5, 4]
         assert shown(backend, "ready", 5) == shown(backend, "ready", 100) == [2, 1, 3, 5, 4]
 
-    @needs("Listable")
-    def test_delayed_jobs_are_listed_by_when_they_are_due(self, backend: ListableBackend) -> None:
+    @needs("jobs")
+    def test_delayed_jobs_are_listed_by_when_they_are_due(self, backend: FullBackend) -> None:
         backend.put([make(1, delay=90), make(2, delay=30), make(3, delay=60)])
         assert shown(backend, "delayed") == [2, 3, 1]
 
-    @needs("Listable")
-    def test_leased_jobs_are_listed_with_their_holder(self, backend: ListableBackend) -> None:
+    @needs("jobs")
+    def test_leased_jobs_are_listed_with_their_holder(self, backend: FullBackend) -> None:
         leases = put_and_take(backend, make(1), make(2), make(3))
         found = walk(backend, "leased", 2)
         assert sorted(record.id for record in found) == [lease.id for lease in leases]
         assert {(record.state, record.owner, record.fence) for record in found} == {("leased", leases[0].owner, 1)}
 
-    @needs("Listable")
+    @needs("jobs")
     @pytest.mark.parametrize("state", ["done", "cancelled", "expired"])
-    def test_ended_jobs_are_listed_newest_first(
-        self, backend: ListableBackend, clock: AdvancingClock, state: str
-    ) -> None:
+    def test_ended_jobs_are_listed_newest_first(self, backend: FullBackend, clock: AdvancingClock, state: str) -> None:
         for number in range(5):
             (lease,) = put_and_take(backend, make(number))
             backend.ack([Ack(lease=lease, state=state, reason="over")])  # type: ignore[arg-type]
@@ -65,10 +64,10 @@ class Listing:
         assert shown(backend, state) == [4, 3, 2, 1, 0]
         assert walk(backend, state, 9)[0].reason == "over"
 
-    @needs("Listable", "DeadLetters")
+    @needs("jobs", "dead_letters")
     @pytest.mark.parametrize("state", ["done", "cancelled", "expired", "dead"])
     def test_a_listing_may_begin_with_what_ended_before_a_time(
-        self, backend: ListableBackend, clock: AdvancingClock, state: str
+        self, backend: FullBackend, clock: AdvancingClock, state: str
     ) -> None:
         for number in range(6):
             (lease,) = put_and_take(backend, make(number))
@@ -82,15 +81,15 @@ class Listing:
             found = walk(backend, state, 2, before=moments[first])
             assert [int(each.id.rpartition("-")[2]) for each in found] == older
 
-    @needs("Listable")
-    def test_jobs_that_ended_in_one_batch_are_each_listed_once(self, backend: ListableBackend) -> None:
+    @needs("jobs")
+    def test_jobs_that_ended_in_one_batch_are_each_listed_once(self, backend: FullBackend) -> None:
         leases = put_and_take(backend, *(make(number) for number in range(7)))
         backend.ack([Ack(lease=lease) for lease in leases])
         assert sorted(shown(backend, "done")) == list(range(7))
 
-    @needs("Listable", "DeadLetters")
+    @needs("jobs", "dead_letters")
     def test_dead_letters_are_listed_newest_first_with_their_errors(
-        self, backend: ListableBackend, clock: AdvancingClock
+        self, backend: FullBackend, clock: AdvancingClock
     ) -> None:
         backend.put([make(number) for number in range(3)])
         for number in range(3):
@@ -99,15 +98,15 @@ class Listing:
         assert shown(backend, "dead") == [2, 1, 0]
         assert [record.failures[0].message for record in walk(backend, "dead", 2)] == ["no 2", "no 1", "no 0"]
 
-    @needs("Listable")
-    def test_a_listed_job_tells_all_but_its_body(self, backend: ListableBackend) -> None:
+    @needs("jobs")
+    def test_a_listed_job_tells_all_but_its_body(self, backend: FullBackend) -> None:
         backend.put([make(1, body=b"large", priority=8)])
         (record,) = walk(backend, "ready", 9)
         assert (record.id, record.queue, record.handler, record.name) == (id_of(1), QUEUE, "greet", "no 1")
         assert (record.state, record.priority, record.attempts, record.body) == ("ready", 8, 0, None)
 
-    @needs("Listable")
-    def test_the_queues_with_jobs_of_a_state_are_among_those_named(self, backend: ListableBackend) -> None:
+    @needs("jobs")
+    def test_the_queues_with_jobs_of_a_state_are_among_those_named(self, backend: FullBackend) -> None:
         backend.put([make(1), make(2, queue=OTHER), make(3, queue="third", delay=60)])
-        assert {QUEUE, OTHER} <= set(backend.queues_with("ready"))
-        assert "third" in backend.queues_with("delayed")
+        assert {QUEUE, OTHER} <= set(backend.jobs.queues_with("ready"))
+        assert "third" in backend.jobs.queues_with("delayed")

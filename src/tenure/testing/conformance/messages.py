@@ -5,19 +5,21 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tenure.backends.asking import (
-    Aged,
-    Burying,
+from tenure.backends.contract import Backend
+from tenure.backends.ledger import Ledger
+from tenure.backends.messages import Ack, Lease, Message, Nack
+from tenure.backends.parts import (
     DeadLetters,
-    Inspectable,
-    JobRecord,
-    Listable,
-    Reschedulable,
-    Scannable,
-    Steerable,
+    JobArchive,
+    JobControl,
+    Jobs,
+    Parking,
+    QueueCounts,
+    StatsStore,
+    UniqueJobs,
+    WorkerRegistry,
 )
-from tenure.backends.contract import Ack, Backend, Exclusive, Lease, Message, Nack, Parking
-from tenure.backends.upkeep import Maintained, Statistical
+from tenure.backends.records import JobRecord
 from tenure.definition.failure import Failure
 from tenure.guards.store import Store
 
@@ -26,26 +28,20 @@ OTHER = "reports"
 LEASE = 1.0  # short, because the clock of a broker can only be advanced by waiting
 
 
-class FullBackend(
-    Backend, Inspectable, DeadLetters, Burying, Maintained, Steerable, Reschedulable, Scannable, Protocol
-):
-    """A backend with every capability; the tests that need one say so, the others use only the eight verbs."""
+class FullBackend(Backend, Protocol):
+    """A backend with every part; a test that needs a part says so, the others use only the eight verbs."""
 
-
-class GuardedBackend(FullBackend, Store, Parking, Exclusive, Protocol):
-    """A backend that is a store of guards too."""
-
-
-class ListableBackend(FullBackend, Listable, Protocol):
-    """A backend that shows its jobs a page at a time."""
-
-
-class AgedBackend(FullBackend, Aged, Protocol):
-    """A backend that knows for how long jobs have waited."""
-
-
-class StatisticalBackend(FullBackend, Statistical, Protocol):
-    """A backend that keeps what workers count."""
+    jobs: Jobs
+    queues: QueueCounts
+    dead_letters: DeadLetters
+    control: JobControl
+    workers: WorkerRegistry
+    stats: StatsStore
+    guards: Store
+    parking: Parking
+    unique: UniqueJobs
+    ledger: Ledger
+    archive: JobArchive
 
 
 class AdvancingClock(Protocol):
@@ -122,15 +118,15 @@ def expire(backend: Backend, clock: AdvancingClock) -> None:
     backend.reap([QUEUE])
 
 
-def known(backend: Inspectable, number: int = 1) -> JobRecord:
-    record = backend.find(id_of(number))
+def known(backend: FullBackend, number: int = 1) -> JobRecord:
+    record = backend.jobs.find(id_of(number))
     assert record is not None, f"the backend does not know message {number}"
     return record
 
 
 def what_is_known(backend: Backend, number: int = 1) -> JobRecord | None:
     """The record of a message, where the backend can show it."""
-    return backend.find(id_of(number)) if isinstance(backend, Inspectable) else None
+    return backend.jobs.find(id_of(number)) if backend.jobs is not None else None
 
 
 def reap_all(backend: Backend, clock: AdvancingClock, count: int) -> list[str]:

@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Callable
 
-from tenure.backends.asking import Steerable
-from tenure.backends.contract import Ack, Backend
-from tenure.backends.opening import open_backend
+from tenure.backends.contract import Backend
+from tenure.backends.messages import Ack
+from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
-from tenure.testing.conformance.messages import LEASE, make, numbers
+from tenure.testing.conformance.messages import LEASE, FullBackend, make, numbers
 
 
 def drain(backend: Backend, queue: str) -> None:
@@ -28,8 +28,8 @@ def put(backend: Backend, queue: str, number: str) -> None:
     backend.put([make(int(number), queue=queue)])
 
 
-def cancel(backend: Steerable, *ids: str) -> None:
-    backend.cancel(ids)
+def cancel(backend: FullBackend, *ids: str) -> None:
+    backend.control.cancel(ids)
 
 
 def say(*lines: str) -> None:

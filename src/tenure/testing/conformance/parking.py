@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from tenure.backends.contract import Abandon, Ack, Lease, Nack, Park
-from tenure.guards.changes import settling, taking
-from tenure.guards.guard import Ending, Guard
-from tenure.guards.idempotency import Once
-from tenure.guards.rate import AtRate, Rate
-from tenure.guards.slots import AtMost
+from tenure.backends.messages import Abandon, Ack, Lease, Nack, Park
+from tenure.guards.concurrency_limit import ConcurrencyLimit
+from tenure.guards.guard import Ending, Guard, settle_guards, take_guards
+from tenure.guards.idempotency import Idempotency
+from tenure.guards.rate_limit import Rate, RateLimit
 from tenure.guards.states import Holder
 from tenure.testing.conformance.capabilities import needs
 from tenure.testing.conformance.messages import (
@@ -15,7 +14,7 @@ from tenure.testing.conformance.messages import (
     OTHER,
     QUEUE,
     AdvancingClock,
-    GuardedBackend,
+    FullBackend,
     drain,
     expire,
     fail_times,
@@ -28,7 +27,7 @@ from tenure.testing.conformance.messages import (
     take,
 )
 
-LOCK = AtMost("lock:report")
+LOCK = ConcurrencyLimit("lock:report")
 DONE = Ending(over=True, succeeded=True)
 SOMEBODY = Holder("somebody", 1, 60.0)
 
@@ -37,52 +36,52 @@ def holder(lease: Lease, seconds: float = 60.0) -> Holder:
     return Holder(lease.id, lease.fence, seconds)
 
 
-def hold(backend: GuardedBackend, *guards: Guard, by: Holder = SOMEBODY) -> None:
+def hold(backend: FullBackend, *guards: Guard, by: Holder = SOMEBODY) -> None:
     """Somebody holds these."""
-    assert backend.change([taking(guards, by)]) == [None]
+    assert backend.guards.change([take_guards(guards, by)]) == [None]
 
 
-def release(backend: GuardedBackend, *guards: Guard, by: Holder = SOMEBODY) -> None:
-    backend.change([settling(guards, by, DONE)])
+def release(backend: FullBackend, *guards: Guard, by: Holder = SOMEBODY) -> None:
+    backend.guards.change([settle_guards(guards, by, DONE)])
 
 
-def parked(backend: GuardedBackend, *messages: int, key: str = LOCK.key) -> list[Lease]:
+def parked(backend: FullBackend, *messages: int, key: str = LOCK.key) -> list[Lease]:
     """Put these, and let them wait for a key that somebody holds."""
     leases = put_and_take(backend, *(make(number) for number in messages))
     assert park(backend, leases, key) == []
     return leases
 
 
-def park(backend: GuardedBackend, leases: Sequence[Lease], key: str = LOCK.key) -> list[Lease]:
-    return backend.park([Park(lease=lease, key=key, reason="busy") for lease in leases])
+def park(backend: FullBackend, leases: Sequence[Lease], key: str = LOCK.key) -> list[Lease]:
+    return backend.parking.park([Park(lease=lease, key=key, reason="busy") for lease in leases])
 
 
 class Parked:
-    @needs("Parking")
-    def test_a_parked_job_is_not_leased(self, backend: GuardedBackend, clock: AdvancingClock) -> None:
+    @needs("parking")
+    def test_a_parked_job_is_not_leased(self, backend: FullBackend, clock: AdvancingClock) -> None:
         hold(backend, LOCK)
         parked(backend, 1)
         clock.advance(LEASE * 2)
         assert take(backend) == []
         assert backend.reap([QUEUE]) == []
 
-    @needs("Parking")
-    def test_a_parked_job_says_what_it_waits_for(self, backend: GuardedBackend) -> None:
+    @needs("parking")
+    def test_a_parked_job_says_what_it_waits_for(self, backend: FullBackend) -> None:
         hold(backend, LOCK)
         parked(backend, 1)
         assert (known(backend).state, known(backend).waits_for) == ("parked", LOCK.key)
-        assert backend.counts()[QUEUE]["parked"] == 1
+        assert backend.queues.counts()[QUEUE]["parked"] == 1
 
-    @needs("Parking")
-    def test_a_release_wakes_the_head_and_nobody_else(self, backend: GuardedBackend) -> None:
+    @needs("parking")
+    def test_a_release_wakes_the_head_and_nobody_else(self, backend: FullBackend) -> None:
         hold(backend, LOCK)
         parked(backend, 1, 2, 3)
         release(backend, LOCK)
         assert numbers(take(backend, 3)) == [1]
         assert known(backend).waits_for is None
 
-    @needs("Parking")
-    def test_the_head_is_the_one_with_the_highest_priority_and_then_the_oldest(self, backend: GuardedBackend) -> None:
+    @needs("parking")
+    def test_the_head_is_the_one_with_the_highest_priority_and_then_the_oldest(self, backend: FullBackend) -> None:
         hold(backend, LOCK)
         backend.put([make(1), make(2, priority=8), make(3, priority=8)])
         leases = take(backend, 3)
@@ -95,16 +94,16 @@ class Parked:
             hold(backend, LOCK, by=SOMEBODY)
         assert woken == [2, 3, 1]
 
-    @needs("Parking")
-    def test_a_woken_job_is_back_in_its_place(self, backend: GuardedBackend) -> None:
+    @needs("parking")
+    def test_a_woken_job_is_back_in_its_place(self, backend: FullBackend) -> None:
         hold(backend, LOCK)
         parked(backend, 1)
         backend.put([make(2)])
         release(backend, LOCK)
         assert numbers(take(backend, 2)) == [1, 2]
 
-    @needs("Parking")
-    def test_waiting_costs_nothing_and_forgets_nothing(self, backend: GuardedBackend) -> None:
+    @needs("parking")
+    def test_waiting_costs_nothing_and_forgets_nothing(self, backend: FullBackend) -> None:
         backend.put([make(1)])
         fail_times(backend, 2)
         hold(backend, LOCK)
@@ -115,8 +114,8 @@ class Parked:
         assert (again.attempts, again.crashes, again.suspect) == (2, 0, False)
         assert again.fence == lease.fence + 1
 
-    @needs("Parking")
-    def test_a_suspect_that_waited_is_a_suspect_still(self, backend: GuardedBackend, clock: AdvancingClock) -> None:
+    @needs("parking")
+    def test_a_suspect_that_waited_is_a_suspect_still(self, backend: FullBackend, clock: AdvancingClock) -> None:
         put_and_take(backend, make(1))
         expire(backend, clock)
         hold(backend, LOCK)
@@ -126,8 +125,8 @@ class Parked:
         (again,) = take(backend)
         assert again.suspect
 
-    @needs("Parking")
-    def test_a_key_that_became_free_meanwhile_is_not_waited_for(self, backend: GuardedBackend) -> None:
+    @needs("parking")
+    def test_a_key_that_became_free_meanwhile_is_not_waited_for(self, backend: FullBackend) -> None:
         """No wake-up is lost: the key is looked at once more in the step that parks."""
         hold(backend, LOCK)
         leases = put_and_take(backend, make(1))
@@ -135,23 +134,23 @@ class Parked:
         park(backend, leases)
         assert numbers(take(backend)) == [1]
 
-    @needs("Parking")
-    def test_a_lost_lease_cannot_be_parked(self, backend: GuardedBackend, clock: AdvancingClock) -> None:
+    @needs("parking")
+    def test_a_lost_lease_cannot_be_parked(self, backend: FullBackend, clock: AdvancingClock) -> None:
         hold(backend, LOCK)
         (lease,) = put_and_take(backend, make(1))
         expire(backend, clock)
         assert park(backend, [lease]) == [lease]
         assert numbers(take(backend)) == [1]
 
-    @needs("Parking")
-    def test_a_parked_job_is_held_by_nobody(self, backend: GuardedBackend) -> None:
+    @needs("parking")
+    def test_a_parked_job_is_held_by_nobody(self, backend: FullBackend) -> None:
         hold(backend, LOCK)
         (lease,) = parked(backend, 1)
         assert backend.ack([Ack(lease=lease)]) == [lease]
         assert backend.renew([lease], seconds=LEASE) == [lease]
 
-    @needs("Parking")
-    def test_jobs_of_many_queues_wait_for_one_key(self, backend: GuardedBackend) -> None:
+    @needs("parking")
+    def test_jobs_of_many_queues_wait_for_one_key(self, backend: FullBackend) -> None:
         hold(backend, LOCK)
         backend.put([make(1), make(2, queue=OTHER)])
         park(backend, take(backend, 2, QUEUE, OTHER))
@@ -160,146 +159,142 @@ class Parked:
             assert numbers(take(backend, 2, QUEUE, OTHER)) == [number]
             hold(backend, LOCK)
 
-    @needs("Parking")
-    def test_a_done_key_wakes_all_who_waited_for_it(self, backend: GuardedBackend) -> None:
-        key = Once("once:7")
+    @needs("parking")
+    def test_a_done_key_wakes_all_who_waited_for_it(self, backend: FullBackend) -> None:
+        key = Idempotency("once:7")
         hold(backend, key)
         parked(backend, 1, 2, 3, key=key.key)
         release(backend, key)
         assert drain(backend, 10) == [1, 2, 3]
 
-    @needs("Parking")
-    def test_a_settlement_applies_its_change_and_wakes_in_the_same_step(self, backend: GuardedBackend) -> None:
+    @needs("parking")
+    def test_a_settlement_applies_its_change_and_wakes_in_the_same_step(self, backend: FullBackend) -> None:
         (lease,) = put_and_take(backend, make(1))
         hold(backend, LOCK, by=holder(lease))
         parked(backend, 2)
-        assert backend.ack([Ack(lease=lease, change=settling([LOCK], holder(lease), DONE))]) == []
+        assert backend.ack([Ack(lease=lease, change=settle_guards([LOCK], holder(lease), DONE))]) == []
         assert numbers(take(backend)) == [2]
 
-    @needs("Parking")
-    def test_every_kind_of_settlement_applies_its_change(self, backend: GuardedBackend) -> None:
-        locks = [AtMost(f"lock:{number}") for number in range(3)]
+    @needs("parking")
+    def test_every_kind_of_settlement_applies_its_change(self, backend: FullBackend) -> None:
+        locks = [ConcurrencyLimit(f"lock:{number}") for number in range(3)]
         leases = put_and_take(backend, *make_many(range(3)))
         for lock, lease in zip(locks, leases, strict=True):
             hold(backend, lock, by=holder(lease))
-        changes = [settling([lock], holder(lease), DONE) for lock, lease in zip(locks, leases, strict=True)]
+        changes = [settle_guards([lock], holder(lease), DONE) for lock, lease in zip(locks, leases, strict=True)]
         backend.ack([Ack(lease=leases[0], change=changes[0])])
         backend.nack([Nack(lease=leases[1], change=changes[1])])
         backend.abandon([Abandon(lease=leases[2], reason="failed", change=changes[2])])
-        assert backend.look([lock.key for lock in locks])[1] == {}
+        assert backend.guards.look([lock.key for lock in locks])[1] == {}
 
-    @needs("Parking")
-    def test_a_lost_lease_changes_nothing(self, backend: GuardedBackend, clock: AdvancingClock) -> None:
+    @needs("parking")
+    def test_a_lost_lease_changes_nothing(self, backend: FullBackend, clock: AdvancingClock) -> None:
         (lease,) = put_and_take(backend, make(1))
         hold(backend, LOCK, by=holder(lease))
         expire(backend, clock)
-        backend.ack([Ack(lease=lease, change=settling([LOCK], holder(lease), DONE))])
-        assert LOCK.key in backend.look([LOCK.key])[1]
+        backend.ack([Ack(lease=lease, change=settle_guards([LOCK], holder(lease), DONE))])
+        assert LOCK.key in backend.guards.look([LOCK.key])[1]
 
-    @needs("Parking")
-    def test_the_waiter_of_a_holder_that_vanished_is_roused(
-        self, backend: GuardedBackend, clock: AdvancingClock
-    ) -> None:
+    @needs("parking")
+    def test_the_waiter_of_a_holder_that_vanished_is_roused(self, backend: FullBackend, clock: AdvancingClock) -> None:
         hold(backend, LOCK, by=Holder("vanished", 1, LEASE))
         parked(backend, 1, 2)
-        assert 0 < backend.rouse([LOCK.key], 10)[LOCK.key] <= LEASE
+        assert 0 < backend.parking.wake([LOCK.key], 10)[LOCK.key] <= LEASE
         assert take(backend) == []
         clock.advance(LEASE + 0.1)
-        backend.rouse(None, 10)
+        backend.parking.wake(None, 10)
         assert numbers(take(backend, 2)) == [1]
 
-    @needs("Parking")
-    def test_one_head_is_roused_at_a_time(self, backend: GuardedBackend, clock: AdvancingClock) -> None:
+    @needs("parking")
+    def test_one_head_is_roused_at_a_time(self, backend: FullBackend, clock: AdvancingClock) -> None:
         hold(backend, LOCK, by=Holder("vanished", 1, LEASE))
         parked(backend, 1, 2)
         clock.advance(LEASE + 0.1)
         for _ in range(3):
-            backend.rouse([LOCK.key], 10)
+            backend.parking.wake([LOCK.key], 10)
         assert numbers(take(backend, 2)) == [1]
 
-    @needs("Parking")
+    @needs("parking")
     def test_a_woken_head_that_never_comes_does_not_hold_up_the_others(
-        self, backend: GuardedBackend, clock: AdvancingClock
+        self, backend: FullBackend, clock: AdvancingClock
     ) -> None:
         hold(backend, LOCK)
         parked(backend, 1, 2)
         release(backend, LOCK)
         assert numbers(take(backend, 2)) == [1]
         clock.advance(5.1)
-        backend.rouse(None, 10)
+        backend.parking.wake(None, 10)
         assert numbers(take(backend, 2)) == [2]
 
-    @needs("Parking")
-    def test_as_many_are_roused_as_there_are_tokens(self, backend: GuardedBackend, clock: AdvancingClock) -> None:
-        bucket = AtRate("rate:x", Rate(3, 1, 2))
+    @needs("parking")
+    def test_as_many_are_roused_as_there_are_tokens(self, backend: FullBackend, clock: AdvancingClock) -> None:
+        bucket = RateLimit("rate:x", Rate(3, 1, 2))
         hold(backend, bucket)
         hold(backend, bucket)
         parked(backend, 1, 2, 3, 4, key=bucket.key)
         assert take(backend) == []
         clock.advance(1.1)
-        wait = backend.rouse([bucket.key], 10)[bucket.key]
+        wait = backend.parking.wake([bucket.key], 10)[bucket.key]
         assert numbers(take(backend, 4)) == [1, 2]
         assert 0 < wait <= 1.1
 
-    @needs("Parking")
+    @needs("parking")
     def test_nobody_is_waited_for_when_the_last_waiter_is_gone(
-        self, backend: GuardedBackend, clock: AdvancingClock
+        self, backend: FullBackend, clock: AdvancingClock
     ) -> None:
         hold(backend, LOCK, by=Holder("vanished", 1, LEASE))
         parked(backend, 1)
         clock.advance(LEASE + 0.1)
-        backend.rouse(None, 10)
+        backend.parking.wake(None, 10)
         clock.advance(5.1)
-        assert backend.rouse([LOCK.key], 10) == {}
-        assert backend.look([LOCK.key])[1] == {}
+        assert backend.parking.wake([LOCK.key], 10) == {}
+        assert backend.guards.look([LOCK.key])[1] == {}
 
-    @needs("Parking", "Steerable")
-    def test_a_parked_job_can_be_cancelled(self, backend: GuardedBackend) -> None:
+    @needs("parking", "control")
+    def test_a_parked_job_can_be_cancelled(self, backend: FullBackend) -> None:
         hold(backend, LOCK)
         parked(backend, 1, 2)
-        assert backend.cancel([id_of(1)]) == {id_of(1): "cancelled"}
+        assert backend.control.cancel([id_of(1)]) == {id_of(1): "cancelled"}
         assert known(backend).state == "cancelled"
         release(backend, LOCK)
         assert numbers(take(backend, 2)) == [2]
 
-    @needs("Parking", "Steerable")
-    def test_a_job_that_was_asked_to_stop_is_not_parked(self, backend: GuardedBackend) -> None:
+    @needs("parking", "control")
+    def test_a_job_that_was_asked_to_stop_is_not_parked(self, backend: FullBackend) -> None:
         hold(backend, LOCK)
         leases = put_and_take(backend, make(1))
-        backend.cancel([id_of(1)])
+        backend.control.cancel([id_of(1)])
         assert park(backend, leases) == []
         assert known(backend).state == "cancelled"
 
-    @needs("Exclusive")
-    def test_a_message_is_not_stored_while_one_with_the_same_unique_waits_or_runs(
-        self, backend: GuardedBackend
-    ) -> None:
+    @needs("unique")
+    def test_a_message_is_not_stored_while_one_with_the_same_unique_waits_or_runs(self, backend: FullBackend) -> None:
         assert backend.put([make(1, unique="u"), make(2, unique="u"), make(3, unique="v")]) == [id_of(1), id_of(3)]
-        assert backend.holders(["u", "v", "w"]) == {"u": id_of(1), "v": id_of(3)}
+        assert backend.unique.holders(["u", "v", "w"]) == {"u": id_of(1), "v": id_of(3)}
         (lease,) = take(backend)
         assert backend.put([make(4, unique="u")]) == []
         backend.nack([Nack(lease=lease, delay=LEASE)])
         assert backend.put([make(5, unique="u")]) == []
-        assert backend.counts()[QUEUE]["ready"] + backend.counts()[QUEUE]["delayed"] == 2
+        assert backend.queues.counts()[QUEUE]["ready"] + backend.queues.counts()[QUEUE]["delayed"] == 2
 
-    @needs("Exclusive")
-    def test_a_unique_is_kept_apart_across_queues(self, backend: GuardedBackend) -> None:
+    @needs("unique")
+    def test_a_unique_is_kept_apart_across_queues(self, backend: FullBackend) -> None:
         assert backend.put([make(1, unique="u")]) == [id_of(1)]
         assert backend.put([make(2, queue=OTHER, unique="u")]) == []
         (lease,) = take(backend)
         backend.ack([Ack(lease=lease)])
         assert backend.put([make(3, queue=OTHER, unique="u")]) == [id_of(3)]
 
-    @needs("Exclusive")
-    def test_a_unique_is_free_when_its_job_has_ended(self, backend: GuardedBackend) -> None:
+    @needs("unique")
+    def test_a_unique_is_free_when_its_job_has_ended(self, backend: FullBackend) -> None:
         leases = put_and_take(backend, make(1, unique="u"), make(2, unique="v"))
         backend.ack([Ack(lease=leases[0])])
         backend.abandon([Abandon(lease=leases[1], reason="failed")])
-        assert backend.holders(["u", "v"]) == {}
+        assert backend.unique.holders(["u", "v"]) == {}
         assert backend.put([make(3, unique="u"), make(4, unique="v")]) == [id_of(3), id_of(4)]
 
-    @needs("Exclusive", "Steerable")
-    def test_a_unique_is_free_when_its_job_was_cancelled(self, backend: GuardedBackend) -> None:
+    @needs("unique", "control")
+    def test_a_unique_is_free_when_its_job_was_cancelled(self, backend: FullBackend) -> None:
         backend.put([make(1, unique="u")])
-        backend.cancel([id_of(1)])
+        backend.control.cancel([id_of(1)])
         assert backend.put([make(2, unique="u")]) == [id_of(2)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenure.backends.contract import Abandon, Ack
+from tenure.backends.messages import Abandon, Ack
 from tenure.testing.conformance.capabilities import PLACES, UNIQUE_IDS, needs
 from tenure.testing.conformance.messages import (
     QUEUE,
@@ -45,7 +45,7 @@ class Putting:
         assert backend.put([make(1)]) == []
         assert take(backend) == []
 
-    @needs("Inspectable", UNIQUE_IDS)
+    @needs("jobs", UNIQUE_IDS)
     def test_an_id_that_is_remembered_as_done_is_not_stored_again(self, backend: FullBackend) -> None:
         (lease,) = put_and_take(backend, make(1))
         backend.ack([Ack(lease=lease)])
@@ -53,12 +53,12 @@ class Putting:
         assert take(backend) == []
         assert known(backend).state == "done"
 
-    @needs("DeadLetters", UNIQUE_IDS)
+    @needs("dead_letters", UNIQUE_IDS)
     def test_the_id_of_a_dead_letter_is_not_stored_again(self, backend: FullBackend) -> None:
         (lease,) = put_and_take(backend, make(1))
         backend.abandon([Abandon(lease=lease, reason="failed")])
         assert backend.put([make(1)]) == []
-        assert [record.id for record in backend.dead()] == [id_of(1)]
+        assert [record.id for record in backend.dead_letters.page()] == [id_of(1)]
 
     @pytest.mark.parametrize(
         "body",
@@ -103,7 +103,7 @@ class Putting:
         clock.advance(1.1)
         assert drain(backend, 10) == [3, 1, 2]
 
-    @needs("Inspectable")
+    @needs("jobs")
     def test_an_absolute_due_time_is_kept(self, backend: FullBackend, clock: AdvancingClock) -> None:
         backend.put([make(1)])
         due = known(backend, 1).enqueued_at + 1_000_000

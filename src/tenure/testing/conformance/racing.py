@@ -9,35 +9,34 @@ import sys
 from collections.abc import Sequence
 from typing import cast
 
-from tenure.backends.opening import open_backend
+from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
 from tenure.guards.breaker import Breaker
-from tenure.guards.changes import settling, taking
-from tenure.guards.guard import Ending, Guard
-from tenure.guards.idempotency import Once
-from tenure.guards.rate import AtRate, Rate
-from tenure.guards.slots import AtMost
+from tenure.guards.concurrency_limit import ConcurrencyLimit
+from tenure.guards.guard import Ending, Guard, settle_guards, take_guards
+from tenure.guards.idempotency import Idempotency
+from tenure.guards.rate_limit import Rate, RateLimit
 from tenure.guards.states import Holder
 from tenure.guards.store import Change, Decision, Store
 
 HOUR = 3600.0
 RACES: dict[str, Guard] = {
-    "lock": AtMost("lock:race"),
-    "slot": AtMost("most:race", 3),
-    "key": Once("once:race"),
+    "lock": ConcurrencyLimit("lock:race"),
+    "slot": ConcurrencyLimit("most:race", 3),
+    "key": Idempotency("once:race"),
     "probe": Breaker("breaker:race", threshold=1, cooldown=0.0),
 }
-BUCKET = AtRate("rate:race", Rate(5, 1, 2))
+BUCKET = RateLimit("rate:race", Rate(5, 1, 2))
 _TRIES = 20
 
 
 def race(store: Store, holder: Holder) -> list[str]:
-    store.change([settling([RACES["probe"]], holder, Ending(over=True, succeeded=False))])
-    answers = store.change([taking([guard], holder) for guard in RACES.values()])
+    store.change([settle_guards([RACES["probe"]], holder, Ending(over=True, succeeded=False))])
+    answers = store.change([take_guards([guard], holder) for guard in RACES.values()])
     won = [f"{what} {holder.id}" for what, answer in zip(RACES, answers, strict=True) if answer is None]
     for number in range(_TRIES):
         token = Holder(f"{holder.id}.{number}", 1, HOUR)
-        started = store.change([_timed(taking([BUCKET], token))])[0]
+        started = store.change([_timed(take_guards([BUCKET], token))])[0]
         won += [f"token {started}"] if started else []
     return won
 
@@ -54,7 +53,7 @@ def _timed(change: Change) -> Change:
 
 def run(url: str, number: int) -> None:
     backend = open_backend(url, SystemClock())
-    lines = race(cast(Store, backend), Holder(str(number), 1, HOUR))
+    lines = race(cast(Store, backend.guards), Holder(str(number), 1, HOUR))
     os.write(1, "".join(f"{line}\n" for line in lines).encode())
     backend.close()
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from tenure.backends.asking import HEAD, STATES
-from tenure.backends.contract import Abandon, Ack, Terminal
+from tenure.backends.messages import Abandon, Ack, Terminal
+from tenure.backends.parts import HEAD_BYTES
+from tenure.events import JOB_STATES
 from tenure.testing.conformance.capabilities import needs
 from tenure.testing.conformance.messages import (
     OTHER,
@@ -28,15 +29,15 @@ def end(backend: FullBackend, *messages: int, queue: str = QUEUE, state: Termina
 
 
 def scan(backend: FullBackend, limit: int) -> list[bytes]:
-    found, cursor = backend.heads(limit=limit)
+    found, cursor = backend.jobs.heads(limit=limit)
     while cursor is not None:
-        page, cursor = backend.heads(limit=limit, cursor=cursor)
+        page, cursor = backend.jobs.heads(limit=limit, cursor=cursor)
         found += page
     return found
 
 
 class Recording:
-    @needs("Inspectable")
+    @needs("jobs")
     def test_counts_name_every_state_of_every_queue(self, backend: FullBackend) -> None:
         end(backend, 1)
         end(backend, 2, 3, state="cancelled")
@@ -45,41 +46,41 @@ class Recording:
         put_and_take(backend, make(6))
         backend.put([make(7), make(8), make(9, delay=60), make(10, queue=OTHER)])
         ended = {"done": 1, "dead": 1, "cancelled": 2, "expired": 1}
-        assert backend.counts() == {
+        assert backend.queues.counts() == {
             QUEUE: {"ready": 2, "delayed": 1, "parked": 0, "leased": 1, **ended},
-            OTHER: {**dict.fromkeys(STATES, 0), "ready": 1},
+            OTHER: {**dict.fromkeys(JOB_STATES, 0), "ready": 1},
         }
 
-    @needs("Inspectable")
+    @needs("jobs")
     def test_jobs_that_ended_well_need_not_be_counted(self, backend: FullBackend) -> None:
         end(backend, 1)
         end(backend, 2, queue=OTHER)
         backend.abandon([Abandon(lease=put_and_take(backend, make(3))[0], reason="failed")])
-        assert backend.counts(ended=False) == {QUEUE: {**dict.fromkeys(STATES, 0), "dead": 1}}
+        assert backend.queues.counts(ended=False) == {QUEUE: {**dict.fromkeys(JOB_STATES, 0), "dead": 1}}
 
-    @needs("Inspectable")
+    @needs("jobs")
     def test_an_empty_backend_counts_nothing(self, backend: FullBackend) -> None:
-        assert backend.counts() == {}
+        assert backend.queues.counts() == {}
 
-    @needs("Scannable")
+    @needs("jobs")
     def test_a_scan_shows_the_beginning_of_every_message_that_has_not_ended(self, backend: FullBackend) -> None:
         end(backend, 1)
         bodies = {number: b"%d " % number + b"x" * 100 for number in range(2, 8)}
         put_and_take(backend, make(2, body=bodies[2]))
         backend.put([make(number, body=bodies[number], delay=60 * (number % 2)) for number in range(3, 8)])
-        assert sorted(scan(backend, 100)) == [body[:HEAD] for body in bodies.values()]
+        assert sorted(scan(backend, 100)) == [body[:HEAD_BYTES] for body in bodies.values()]
 
-    @needs("Scannable")
+    @needs("jobs")
     def test_a_scan_goes_page_by_page(self, backend: FullBackend) -> None:
         backend.put([make(number, body=b"%d" % number) for number in range(7)])
         assert sorted(scan(backend, 3)) == [b"%d" % number for number in range(7)]
         assert len(scan(backend, 7)) == len(scan(backend, 8)) == 7
 
-    @needs("Inspectable")
+    @needs("jobs")
     def test_an_unknown_id_is_not_found(self, backend: FullBackend) -> None:
-        assert backend.find("nobody") is None
+        assert backend.jobs.find("nobody") is None
 
-    @needs("Inspectable")
+    @needs("jobs")
     def test_a_waiting_message_is_found_with_all_that_was_put(self, backend: FullBackend) -> None:
         backend.put([make(1, body=b"\x00\xff", priority=8, delay=2.5)])
         record = known(backend)
@@ -89,7 +90,7 @@ class Recording:
         assert record.due_at - record.enqueued_at == 2_500_000
         assert (record.finished_at, record.lease_until, record.failures) == (None, None, ())
 
-    @needs("Inspectable")
+    @needs("jobs")
     def test_a_leased_message_is_found_with_its_holder(self, backend: FullBackend) -> None:
         backend.put([make(1)])
         fail_times(backend, 1)
@@ -97,7 +98,7 @@ class Recording:
         record = known(backend)
         assert (record.state, record.owner, record.fence, record.attempts) == ("leased", lease.owner, 2, 1)
 
-    @needs("Maintained", "Inspectable")
+    @needs("jobs")
     @pytest.mark.parametrize("state", ["done", "cancelled", "expired"])
     def test_trimming_deletes_only_what_ended_before(
         self, backend: FullBackend, clock: AdvancingClock, state: Terminal
@@ -105,56 +106,60 @@ class Recording:
         end(backend, 1, state=state)
         clock.advance(0.5)
         limit = end(backend, 2, state=state)
-        assert backend.trim(state, limit, 10) == 1
-        assert backend.find(id_of(1)) is None
+        assert backend.jobs.trim(state, limit, 10) == 1
+        assert backend.jobs.find(id_of(1)) is None
         assert known(backend, 2).state == state
 
-    @needs("Maintained", "Inspectable", "DeadLetters")
+    @needs("jobs", "dead_letters")
     def test_dead_letters_are_trimmed_by_the_same_rule(self, backend: FullBackend, clock: AdvancingClock) -> None:
         backend.abandon([Abandon(lease=put_and_take(backend, make(1))[0], reason="failed")])
         clock.advance(0.5)
         backend.abandon([Abandon(lease=put_and_take(backend, make(2))[0], reason="failed")])
-        assert backend.trim("dead", known(backend, 2).finished_at or 0, 10) == 1
-        assert [record.id for record in backend.dead()] == [id_of(2)]
+        assert backend.dead_letters.trim(known(backend, 2).finished_at or 0, 10) == 1
+        assert [record.id for record in backend.dead_letters.page()] == [id_of(2)]
 
-    @needs("Maintained", "Inspectable")
+    @needs("jobs")
     def test_trimming_deletes_at_most_its_limit_whatever_the_queue(
         self, backend: FullBackend, clock: AdvancingClock
     ) -> None:
         end(backend, 1, 2)
         limit = end(backend, 3, 4, queue=OTHER) + 1
-        assert [backend.trim("done", limit, 3), backend.trim("done", limit, 3), backend.trim("done", limit, 3)] == [
+        assert [
+            backend.jobs.trim("done", limit, 3),
+            backend.jobs.trim("done", limit, 3),
+            backend.jobs.trim("done", limit, 3),
+        ] == [
             3,
             1,
             0,
         ]
 
-    @needs("Maintained", "Inspectable")
+    @needs("jobs")
     def test_trimming_one_queue_leaves_the_others(self, backend: FullBackend) -> None:
         end(backend, 1)
         limit = end(backend, 2, queue=OTHER) + 1
-        assert backend.trim("done", limit, 10, queue=OTHER) == 1
-        assert (known(backend).state, backend.find(id_of(2))) == ("done", None)
+        assert backend.jobs.trim("done", limit, 10, queue=OTHER) == 1
+        assert (known(backend).state, backend.jobs.find(id_of(2))) == ("done", None)
 
-    @needs("Maintained", "Inspectable", "DeadLetters")
+    @needs("jobs", "dead_letters")
     def test_trimming_dead_letters_of_one_queue_leaves_the_others(self, backend: FullBackend) -> None:
         backend.put([make(1), make(2, queue=OTHER)])
         backend.abandon([Abandon(lease=lease, reason="failed") for lease in take(backend, 2, QUEUE, OTHER)])
-        assert backend.trim("dead", (known(backend, 2).finished_at or 0) + 1, 10, queue=OTHER) == 1
-        assert [record.id for record in backend.dead()] == [id_of(1)]
+        assert backend.dead_letters.trim((known(backend, 2).finished_at or 0) + 1, 10, queue=OTHER) == 1
+        assert [record.id for record in backend.dead_letters.page()] == [id_of(1)]
 
-    @needs("Maintained", "Inspectable")
+    @needs("jobs")
     def test_trimming_one_state_leaves_the_others_and_the_living(self, backend: FullBackend) -> None:
         limit = end(backend, 1, state="cancelled") + 1
         backend.put([make(2), make(3, delay=60)])
-        assert backend.trim("done", limit, 10) == 0
+        assert backend.jobs.trim("done", limit, 10) == 0
         assert [known(backend, number).state for number in (1, 2, 3)] == ["cancelled", "ready", "delayed"]
 
-    @needs("Maintained", "Inspectable")
+    @needs("jobs")
     def test_a_trimmed_id_is_forgotten_and_may_be_put_again(self, backend: FullBackend) -> None:
         backend.put([make(1)])
         fail_times(backend, 1)
         backend.ack([Ack(lease=take(backend)[0])])
-        backend.trim("done", (known(backend).finished_at or 0) + 1, 10)
+        backend.jobs.trim("done", (known(backend).finished_at or 0) + 1, 10)
         assert backend.put(make_many(range(1, 2))) == [id_of(1)]
         assert known(backend).failures == ()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from tenure.backends.contract import Abandon, Ack, Lease, Nack, Terminal
+from tenure.backends.messages import Abandon, Ack, Lease, Nack, Terminal
 from tenure.testing.conformance.capabilities import PLACES, needs
 from tenure.testing.conformance.messages import (
     AdvancingClock,
@@ -124,13 +124,13 @@ class Settling:
         assert backend.nack([Nack(lease=lease) for lease in leases]) == [leases[0], leases[2]]
         assert drain(backend, 10) == [1, 3]
 
-    @needs("DeadLetters")
+    @needs("dead_letters")
     def test_a_mixed_abandon_names_exactly_the_lost_leases_and_applies_the_others(self, backend: FullBackend) -> None:
         leases = put_and_take(backend, *make_many(range(4)))
         backend.ack([Ack(lease=leases[0])])
         verdicts = [Abandon(lease=lease, reason="failed") for lease in leases]
         assert backend.abandon(verdicts) == [leases[0]]
-        assert [record.id for record in backend.dead()] == [id_of(1), id_of(2), id_of(3)]
+        assert [record.id for record in backend.dead_letters.page()] == [id_of(1), id_of(2), id_of(3)]
 
     def test_a_nack_with_a_charge_counts_the_attempt_and_honours_the_delay(
         self, backend: FullBackend, clock: AdvancingClock
@@ -173,7 +173,7 @@ class Settling:
         clock.advance(1.1)
         assert numbers(take(backend, 3)) == [3, 2, 4]
 
-    @needs("Inspectable")
+    @needs("jobs")
     def test_the_failures_of_a_job_are_kept_in_their_order(self, backend: FullBackend) -> None:
         backend.put([make(1)])
         fail_times(backend, 3)
@@ -182,13 +182,13 @@ class Settling:
         assert known(backend).failures == (failure(0), failure(1), failure(2))
         assert (known(backend).state, known(backend).attempts) == ("done", 3)
 
-    @needs("Inspectable")
+    @needs("jobs")
     def test_the_failures_kept_are_the_last_25(self, backend: FullBackend) -> None:
         backend.put([make(1)])
         fail_times(backend, 28)
         assert [each.at for each in known(backend).failures] == list(range(3, 28))
 
-    @needs("Inspectable")
+    @needs("jobs")
     def test_waiting_at_no_cost_pushes_no_failure_out(self, backend: FullBackend) -> None:
         backend.put([make(1)])
         fail_times(backend, 1)
@@ -197,7 +197,7 @@ class Settling:
         fail_times(backend, 1)
         assert len(known(backend).failures) == 2
 
-    @needs("Inspectable")
+    @needs("jobs")
     @pytest.mark.parametrize("state", ["done", "cancelled", "expired"])
     def test_an_ended_job_is_remembered_without_its_body(self, backend: FullBackend, state: Terminal) -> None:
         (lease,) = put_and_take(backend, make(1))

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tenure.backends.contract import Ack
+from tenure.backends.messages import Ack
 from tenure.testing.conformance.capabilities import LINGERING, SHARED, needs
 from tenure.testing.conformance.messages import (
     LEASE,

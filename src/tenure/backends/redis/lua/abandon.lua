@@ -1,4 +1,5 @@
--- Moves jobs to the dead letters. ARGV: time, then for each lease: member, id, outcome, failure. Answers as ack does.
+-- Moves jobs to the dead letters. ARGV: time, then for each lease: member, id, outcome, failure.
+-- Returns the same as ack.
 local now = time()
 even_when_full()
 local missing = {}
@@ -11,7 +12,7 @@ for i = 2, #ARGV, 4 do
     redis.call('HDEL', key('meta'), id)
     redis.call('HSET', key('deaths'), id, outcome)
     redis.call('ZADD', key('dead'), now, id)
-    if failure ~= '' then keep_failure(id, failure) end
+    if failure ~= '' then save_failure(id, failure) end
   else
     missing[#missing + 1] = (i - 2) / 4 + 1
     missing[#missing + 1] = redis.call('HGET', key('deaths'), id) == outcome and 2 or 1

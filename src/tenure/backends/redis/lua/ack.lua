@@ -1,5 +1,5 @@
 -- Ends jobs in one state. ARGV: time, state, n, lease members, ids, tails of records.
--- Answers {index, code} of each lease that is not held: 1 is lost, 2 was settled in just this way before.
+-- Returns index and code of each lease that is not held: code 1 is lost, 2 was settled in exactly this way before.
 local state, n = ARGV[2], tonumber(ARGV[3])
 local now = time()
 even_when_full()

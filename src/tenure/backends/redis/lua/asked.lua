@@ -1,4 +1,5 @@
--- Which of these leases are held and were asked to stop. ARGV: time, then member and id of each. Answers indexes.
+-- Which of these leases are held and have a request to cancel. ARGV: time, then member and id of each.
+-- Returns their indexes.
 local found = {}
 if redis.call('EXISTS', key('asked')) == 0 then return found end
 for i = 2, #ARGV, 2 do

@@ -1,6 +1,6 @@
 -- Grants up to a limit of leases. ARGV: time, owner, microseconds, limit, whether a suspect may be granted,
--- whether a wake-up was taken for this. Answers {time, ids and places, metas, records, whether a suspect was met},
--- or {time, next due time}.
+-- whether the caller took a wake-up. Returns {time, ids and places, metas, records, whether a suspect was met},
+-- or {time, next due time} when no job is ready.
 local now, owner, limit = time(), ARGV[2], tonumber(ARGV[4])
 even_when_full()
 

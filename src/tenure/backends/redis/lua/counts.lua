@@ -1,4 +1,4 @@
--- How many jobs are in each state, in the order of the contract's STATES.
+-- How many jobs are in each state, in the order of STATES in records.py.
 local ended = function(state) return redis.call('LLEN', key('ended:' .. state)) end
 return {
   redis.call('ZCARD', key('ready')), redis.call('ZCARD', key('delayed')), redis.call('HLEN', key('waits')),

@@ -1,5 +1,5 @@
--- A page of dead letters, oldest first. ARGV: time, limit, time of death and id of the last one before, if any.
--- Answers {id, time of death, record, outcome, failures} of each.
+-- A page of dead letters, oldest first. ARGV: time, limit, time of death and id of the last letter of the page before.
+-- Returns {id, time of death, record, outcome, failures} of each.
 local limit, after, last = tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local ids = {}
 
@@ -16,7 +16,7 @@ local rank = after ~= '' and redis.call('ZSCORE', key('dead'), last) == after an
 if rank then
   add(redis.call('ZRANGE', key('dead'), rank + 1, rank + limit, 'WITHSCORES'))
 else
-  -- The last one is gone, or there was none: step over those that died with it and sort before it.
+  -- The last letter is deleted, or there was none: skip those that died at the same time and sort before it.
   local offset = 0
   repeat
     local found = redis.call(

@@ -1,4 +1,4 @@
--- Deletes dead letters for good. ARGV: time, ids. Answers the ids that were dead.
+-- Deletes dead letters. ARGV: time, ids. Returns the ids that were dead.
 local gone = {}
 for i = 2, #ARGV do
   if redis.call('ZREM', key('dead'), ARGV[i]) == 1 then

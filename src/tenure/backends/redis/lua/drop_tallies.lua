@@ -1,4 +1,4 @@
--- Deletes what was counted before a time. ARGV: time, before, limit. Answers how many.
+-- Deletes tallies of slots before a time. ARGV: time, before, limit. Returns how many.
 even_when_full()
 local old = redis.call('ZRANGEBYSCORE', key('slots'), '-inf', '(' .. ARGV[2], 'LIMIT', 0, ARGV[3])
 call('ZREM', key('slots'), old)

@@ -1,5 +1,6 @@
--- Everything about one job. ARGV: time, id. Answers nothing, or
--- {state, record, meta, due or death, outcome of a dead letter, failures, progress, asked, guard it waits for}.
+-- Everything about one job. ARGV: time, id. Returns nothing, or
+-- {state, record, meta, due time or time of death, outcome of a dead letter, failures, progress, cancel requested,
+-- guard that it waits for}.
 local id = ARGV[2]
 local record = redis.call('HGET', key('jobs'), id)
 if not record then return {} end

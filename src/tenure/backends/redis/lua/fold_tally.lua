@@ -1,5 +1,5 @@
--- Puts a sum in the place of its parts, if all are as they were when it was made.
--- ARGV: time, the sum before or nothing, then slot, field and record of the sum and of each part.
+-- Replaces tallies by their sum, if all are unchanged since they were read.
+-- ARGV: time, the stored sum or nothing, then slot, field and record of the sum and of each part.
 even_when_full()
 if (redis.call('HGET', key('records'), ARGV[4]) or '') ~= ARGV[2] then return 0 end
 for i = 6, #ARGV, 3 do

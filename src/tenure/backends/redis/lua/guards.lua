@@ -1,4 +1,4 @@
--- Guards: the states of keys, and the jobs that wait for them, beside the queues of the same prefix.
+-- The functions of guards: the states of keys, and the jobs that wait for them, beside the queues of the same prefix.
 -- A key and its waiters are in another slot than their queues, so there are no guards on a cluster.
 --
 --   rows     hash  key -> "expires wake_at waiting known\nstate"
@@ -13,7 +13,7 @@ local function read_row(raw)
   return { expires = expires, wake_at = wake_at, waiting = waiting == '1', known = known == '1', state = state }
 end
 
-local function keep_row(name, row)
+local function save_row(name, row)
   if not row.known and not row.waiting then
     redis.call('HDEL', guards('rows'), name)
   else
@@ -32,7 +32,7 @@ local function keep_row(name, row)
   end
 end
 
--- Makes the first so many that wait for a key ready again, in their place; how many there were.
+-- Makes the first `count` waiters of a key ready again, in their place; returns how many there were.
 local function wake_waiters(name, count)
   local heads = redis.call('ZPOPMIN', guards('waiters:' .. name), count)
   for i = 1, #heads, 2 do
@@ -47,7 +47,7 @@ end
 
 local function waiter(id, place) return place .. '\n' .. string.match(KEYS[1], '^.-:{(.*)}$') .. '\n' .. id end
 
--- Whether this job was parked, which it is no longer.
+-- Takes a job from the waiters of its guard; returns whether it was parked.
 local function stop_waiting(id, record)
   local name = redis.call('HGET', key('waits'), id)
   if not name then return false end
@@ -56,16 +56,17 @@ local function stop_waiting(id, record)
   return true
 end
 
--- A decision that was made elsewhere holds if nothing that it was made on has changed.
-local function still_holds(plan)
+-- Whether the rows that a plan was made on are unchanged.
+local function is_current(plan)
   for _, read in ipairs(plan.read) do
     if (redis.call('HGET', guards('rows'), read[1]) or '') ~= read[2] then return false end
   end
   return true
 end
 
--- Each write: key, expires, time to try again, state or false, how many to wake, and the time to try again after that.
-local function carry_out(plan)
+-- Writes rows. Each write: key, expires, time to try again, state or false, how many waiters to wake, and the time to
+-- try again after that.
+local function apply(plan)
   for _, write in ipairs(plan.write) do
     local name, expires, wake_at, state, count, again = unpack(write)
     local before = redis.call('HGET', guards('rows'), name)
@@ -74,10 +75,10 @@ local function carry_out(plan)
     if row.waiting and count > 0 then
       if wake_waiters(name, count) == 0 then
         row.waiting = false
-      elseif tonumber(again) > tonumber(row.wake_at) or plan.rousing then
+      elseif tonumber(again) > tonumber(row.wake_at) or plan.due then
         row.wake_at = again
       end
     end
-    keep_row(name, row)
+    save_row(name, row)
   end
 end

@@ -1,5 +1,5 @@
--- A step of a scan of the messages that have not ended. ARGV: time, cursor, about how many, how many bytes of each.
--- Answers {next cursor, beginnings of bodies}.
+-- One step of a scan of the messages that have not ended. ARGV: time, cursor, about how many, how many bytes of each.
+-- Returns {next cursor, first bytes of bodies}.
 local cursor, found = unpack(redis.call('HSCAN', key('jobs'), ARGV[2], 'COUNT', ARGV[3]))
 local heads = {}
 for i = 1, #found, 2 do

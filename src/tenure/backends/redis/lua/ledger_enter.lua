@@ -1,9 +1,9 @@
--- Enters ticks that are not known. ARGV: time, then id, schedule, tick, due, state, why of each.
+-- Enters ticks that are new. ARGV: time, then id, schedule, tick, due, state, why of each.
 -- KEYS[1] is the ledger:
 --   ticks   hash  id -> "state tick due entered noted\nschedule\nwhy"
 --   of:*    zset  ids of a schedule by tick
---   open    zset  ids of what has not ended by when it was noted;  ended  zset  the same of the rest
---   last    hash  schedule -> its latest tick;  paused  hash  schedule -> since when
+--   open    zset  ids of ticks that have not ended, by the time of their last note;  ended  zset  those that have
+--   last    hash  schedule -> its latest tick;  paused  hash  schedule -> time of the pause
 local now = time()
 local ended = { succeeded = true, failed = true, skipped = true }
 local new = {}

@@ -13,9 +13,9 @@ end
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', key('ended'), '-inf', '(' .. ARGV[2], 'LIMIT', 0, limit)) do drop(id) end
 for _, schedule in ipairs(redis.call('HKEYS', key('last'))) do
   if gone >= limit then break end
-  local crowd = redis.call('ZCARD', key('of:' .. schedule)) - keep
-  if crowd > 0 then
-    local ids = redis.call('ZRANGE', key('of:' .. schedule), 0, math.min(crowd, limit - gone) - 1)
+  local surplus = redis.call('ZCARD', key('of:' .. schedule)) - keep
+  if surplus > 0 then
+    local ids = redis.call('ZRANGE', key('of:' .. schedule), 0, math.min(surplus, limit - gone) - 1)
     for _, id in ipairs(ids) do
       local value = redis.call('HGET', key('ticks'), id)
       if not value or string.find(ARGV[5], ' ' .. string.match(value, '^%l+') .. ' ', 1, true) then drop(id) end

@@ -1,2 +1,2 @@
--- The time that every scheduler goes by.
+-- The time that all schedulers use.
 return time()

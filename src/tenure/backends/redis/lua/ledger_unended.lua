@@ -1,4 +1,5 @@
--- Ticks in some open states since before a time. ARGV: time, states, before, limit. Returns id and value of each.
+-- Ticks that have been in one of these open states since before a time.
+-- ARGV: time, states, before, limit. Returns id and value of each.
 local limit, found, first, page = tonumber(ARGV[4]), {}, 0, 500
 while #found < 2 * limit do
   local ids = redis.call('ZRANGEBYSCORE', key('open'), '-inf', '(' .. ARGV[3], 'LIMIT', first, page)

@@ -1,5 +1,6 @@
--- Gives jobs back. ARGV: time, then for each lease: member, id, place, delay in microseconds, meta, failure.
--- Answers as ack does.
+-- Returns jobs to their place.
+-- ARGV: time, then for each lease: member, id, place, delay in microseconds, meta, failure.
+-- Returns the same as ack.
 local now = time()
 even_when_full()
 local missing, woken = {}, false
@@ -19,7 +20,7 @@ for i = 2, #ARGV, 6 do
       end
       woken = true
     end
-    if failure ~= '' then keep_failure(id, failure) end
+    if failure ~= '' then save_failure(id, failure) end
   else
     missing[#missing + 1] = (i - 2) / 6 + 1
     missing[#missing + 1] = redis.call('HGET', key('meta'), id) == meta and 2 or 1

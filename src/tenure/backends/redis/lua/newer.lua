@@ -1,4 +1,5 @@
--- How many jobs ended in a state at a time or since. ARGV: time, state, the time. Their list is in the order they ended.
+-- How many jobs ended in a state at or after a time. ARGV: time, state, that time. A binary search: the list of ended
+-- jobs is in the order in which they ended.
 local state, since = ARGV[2], tonumber(ARGV[3])
 if state == 'dead' then return redis.call('ZCOUNT', key('dead'), ARGV[3], '+inf') end
 

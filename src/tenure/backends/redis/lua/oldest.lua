@@ -1,5 +1,6 @@
--- For how many microseconds the oldest job that could start has waited; nothing when none could.
--- Looks at the first few of each priority: at its head may be jobs that came back, which count if there are no others.
+-- For how many microseconds the oldest job that could start has waited; nothing when no job could start.
+-- Reads the first few jobs of each priority. Jobs that came back count only if there are no others, because their
+-- waiting time is unknown.
 local FEW, LEVEL = 5, 281474976710656
 local now, fresh, any = time(), nil, nil
 for level = 0, 9 do

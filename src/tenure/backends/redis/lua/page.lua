@@ -1,4 +1,4 @@
--- Ids of the jobs of one state, a page of them. ARGV: time, state, how many to leave out, limit.
+-- A page of the ids of jobs in one state. ARGV: time, state, how many to skip, limit.
 local state, first, limit = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local last = first + limit - 1
 if state == 'ready' then return redis.call('ZRANGE', key('ready'), first, last) end

@@ -1,4 +1,5 @@
--- Records of one place, the newest first. ARGV: time, place, limit, and moment and id of the last one shown, if any.
+-- Records of one state and queue, the newest first. ARGV: time, "state:queue", limit, and moment and id of the last
+-- record of the page before, if any.
 local set, limit, moment, id = key('of:' .. ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local ids
 if moment == '' then

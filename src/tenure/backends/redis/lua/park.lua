@@ -1,5 +1,5 @@
 -- Lets jobs wait for guards. ARGV: time, then for each lease: member, id, place, meta, guard, rank among its waiters.
--- One whose guard is free by now is ready again. Answers as ack does.
+-- A job whose guard is free by now is ready again. Returns the same as ack.
 local now = time()
 even_when_full()
 local missing, woken = {}, false
@@ -17,7 +17,7 @@ for i = 2, #ARGV, 6 do
       redis.call('HSET', key('waits'), id, name)
       redis.call('ZADD', guards('waiters:' .. name), rank, waiter(id, place))
       row.waiting = true
-      keep_row(name, row)
+      save_row(name, row)
     else
       redis.call('HSET', key('meta'), id, meta)
       redis.call('ZADD', key('ready'), place, id)

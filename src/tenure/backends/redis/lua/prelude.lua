@@ -1,19 +1,19 @@
--- What every verb begins with. KEYS[1] is the queue's name in its hash tag; every key of the queue starts with it.
+-- The start of every script. KEYS[1] is the queue's name in its hash tag; every key of the queue starts with it.
 --
---   jobs      hash  id -> record: "seq enqueued due priority labels\nbody" while it lives or lies dead,
+--   jobs      hash  id -> record: "seq enqueued due priority labels\nbody" while it waits, runs or is dead,
 --                         "E finished state\nhead\noutcome" once it has ended
 --   ready     zset  id by place, which is (9 - priority) * 2^48 + seq
 --   delayed   zset  "place:id" by due time
---   leases    zset  "id:owner:fence:place" by expiry: whoever can remove the member held the lease
+--   leases    zset  "id:owner:fence:place" by expiry: the script that can remove the member held the lease
 --   meta      hash  id -> "attempts crashes fence suspect", for jobs that were leased before
 --   failures  hash  id -> a line of JSON for each
 --   deaths    hash  id -> outcome;  dead  zset  id by time of death
 --   ended:*   list  of ids, oldest first
---   unique_of hash  id -> unique of jobs that wait or run; the hash the other way round is that of all queues
---   waits     hash  id -> guard for which a parked job waits: see guards.lua
+--   unique_of hash  id -> unique of jobs that wait or run; the hash `uniques` of all queues maps unique -> id
+--   waits     hash  id -> guard that a parked job waits for: see guards.lua
 --   asked, progress, wake, seq
 --
--- ARGV[1] is the time in microseconds, given by tests only.
+-- ARGV[1] is the time in microseconds; only tests give one.
 local function key(name) return KEYS[1] .. ':' .. name end
 
 local function time()
@@ -24,8 +24,8 @@ end
 
 local function later(now, microseconds) return string.format('%.0f', now + microseconds) end
 
--- A server that is out of memory refuses what may grow, but only as the first write of a script. Whatever moves or ends
--- jobs begins with this write, so that a full server can still be drained.
+-- A server that is out of memory refuses writes that may need memory, but only as the first write of a script. So every
+-- script that moves or ends jobs starts with this write, and workers can still drain a full server.
 local function even_when_full() redis.call('DEL', key('nothing')) end
 
 -- Lua can unpack about 8000 values.
@@ -48,7 +48,7 @@ local function ask(command, name, list)
   return answers
 end
 
--- One token at most: who takes it and leaves work behind puts it back.
+-- The list has one token at most: a claim that takes it and leaves work behind puts it back.
 local function wake()
   if redis.call('EXISTS', key('wake')) == 0 then redis.call('RPUSH', key('wake'), '1') end
 end
@@ -64,16 +64,16 @@ local function split(meta)
   return tonumber(attempts), tonumber(crashes), tonumber(fence), suspect == '1'
 end
 
-local MAX_FAILURES = 25
+local KEPT_FAILURES = 25 -- as in messages.py
 
-local function keep_failure(id, failure)
+local function save_failure(id, failure)
   local lines = (redis.call('HGET', key('failures'), id) or '') .. failure .. '\n'
   local _, count = string.gsub(lines, '\n', '\n')
-  for _ = MAX_FAILURES + 1, count do lines = string.sub(lines, string.find(lines, '\n', 1, true) + 1) end
+  for _ = KEPT_FAILURES + 1, count do lines = string.sub(lines, string.find(lines, '\n', 1, true) + 1) end
   redis.call('HSET', key('failures'), id, lines)
 end
 
--- Of all queues, so not on a cluster.
+-- The hash of all queues; there is none on a cluster.
 local function uniques()
   local prefix = string.match(KEYS[1], '^(.-):{')
   return prefix .. ':{' .. prefix .. '}:uniques'
@@ -86,7 +86,7 @@ local function free_unique(id)
   redis.call('HDEL', key('unique_of'), id)
 end
 
--- The end of a job that somebody cancelled: the body goes, the rest is remembered.
+-- Ends a job that a user cancelled: its body is deleted, its record is kept.
 local function end_cancelled(id, record, now, attempts, crashes, fence)
   local head = string.match(record, '^[^\n]*')
   local outcome = string.format('[%d,%d,%d,null,null,"cancelled on request",null]', attempts, crashes, fence)
@@ -96,7 +96,7 @@ local function end_cancelled(id, record, now, attempts, crashes, fence)
   free_unique(id)
 end
 
--- Whether this job, which is held no longer, was asked to stop; what was kept for its lease goes.
+-- Deletes what was stored for a lease; returns whether a user cancelled the job.
 local function forget_lease(id)
   redis.call('HDEL', key('progress'), id)
   return redis.call('SREM', key('asked'), id) == 1

@@ -1,4 +1,4 @@
--- Keeps how far held leases are. ARGV: time, then member, id and progress of each.
+-- Saves the progress of held leases. ARGV: time, then member, id and progress of each.
 even_when_full()
 for i = 2, #ARGV, 3 do
   if redis.call('ZSCORE', key('leases'), ARGV[i]) then

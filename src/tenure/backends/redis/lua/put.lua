@@ -1,4 +1,4 @@
--- Stores messages whose id is new, and whose unique no job that waits or runs has.
+-- Stores messages whose id is new and whose unique is not used by a job that waits or runs.
 -- ARGV: time, n, ids, tails, ranks; n due times when any is not "at once"; n uniques when there are any.
 local n = tonumber(ARGV[2])
 local now = time()
@@ -9,8 +9,8 @@ local known = ask('HMGET', key('jobs'), ids)
 local seq = redis.call('INCRBY', key('seq'), n) - n
 local records, ready, delayed, refused = {}, {}, {}, {}
 
--- Whether no other job has this unique, which it has from now on.
-local function is_only(i)
+-- Takes the unique of a message; returns whether it was free.
+local function take_unique(i)
   local unique = exclusive and ARGV[4 * n + 2 + i] or ''
   if unique == '' then return true end
   if redis.call('HSETNX', uniques(), unique, ids[i]) == 0 then return false end
@@ -19,7 +19,7 @@ local function is_only(i)
 end
 
 for i = 1, n do
-  if known[i] or not is_only(i) then
+  if known[i] or not take_unique(i) then
     refused[#refused + 1] = i
   else
     local place = ARGV[2 * n + 2 + i] + seq + i
@@ -40,5 +40,5 @@ end
 call('HSET', key('jobs'), records)
 call('ZADD', key('ready'), ready)
 call('ZADD', key('delayed'), delayed)
-if #records > 0 then wake() end  -- also for what is delayed: a waiter must learn of an earlier due time
+if #records > 0 then wake() end  -- also for delayed jobs: a waiting worker must learn of an earlier due time
 return { seq, refused }

@@ -1,4 +1,4 @@
--- Returns what expired to its place. ARGV: time, limit. Answers ids, each with whether that was a crash.
+-- Returns jobs with an expired lease to their place. ARGV: time, limit. Returns ids, each with whether it was a crash.
 local now = time()
 even_when_full()
 local reaped, woken = {}, false

@@ -1,5 +1,5 @@
--- The leases of a claim whose answer was lost, extended. ARGV: time, owner of that claim, microseconds.
--- Looks at every lease of the queue: they are few beside the backlog, and this follows a broken connection only.
+-- Extends and returns the leases of a claim whose answer was lost. ARGV: time, owner of that claim, microseconds.
+-- Reads every lease of the queue; that is rare, because it only follows a lost connection, and leases are few.
 local now, owner = time(), ARGV[2]
 even_when_full()
 local expires = later(now, ARGV[3])

@@ -1,4 +1,4 @@
--- Pushes the expiry of leases. ARGV: time, microseconds, members. Answers the indexes of those that are not held.
+-- Extends leases. ARGV: time, microseconds, members. Returns the indexes of those that are not held.
 local expires, members, held, missing = later(time(), ARGV[2]), {}, {}, {}
 for i = 3, #ARGV do members[i - 2] = ARGV[i] end
 for i, score in ipairs(ask('ZMSCORE', key('leases'), members)) do

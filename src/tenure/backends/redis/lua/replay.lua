@@ -1,4 +1,4 @@
--- Makes dead letters ready again, in the order they were first put. ARGV: time, ids. Answers the ids that were dead.
+-- Makes dead letters ready again, in the order they were first put. ARGV: time, ids. Returns the ids that were dead.
 local now = time()
 even_when_full()
 local dead, answered = {}, {}

@@ -1,35 +1,36 @@
--- Lets jobs that wait start at another time. ARGV: time, due ("+microseconds" from now), ids. Answers a turn each.
+-- Moves waiting jobs to another start time. ARGV: time, due ("+microseconds" from now), ids.
+-- Reresults a result for each id.
 local now, due = time(), ARGV[2]
 even_when_full()
 if string.sub(due, 1, 1) == '+' then due = later(now, string.sub(due, 2)) end
-local turns, moved = {}, false
+local results, moved = {}, false
 
 for i = 3, #ARGV do
   local id = ARGV[i]
   local record = redis.call('HGET', key('jobs'), id)
-  local turn
+  local result
   if not record then
-    turn = 'unknown'
+    result = 'unknown'
   elseif string.sub(record, 1, 1) == 'E' or redis.call('ZSCORE', key('dead'), id) then
-    turn = 'too_late'
+    result = 'too_late'
   else
     local place = place_of(record)
     if redis.call('ZREM', key('ready'), id) == 1
         or redis.call('ZREM', key('delayed'), place .. ':' .. id) == 1
         or stop_waiting(id, record) then
-      local born, rest = string.match(record, '^(%d+ %d+ )%d+( .*)$')
-      redis.call('HSET', key('jobs'), id, born .. due .. rest)
+      local start, rest = string.match(record, '^(%d+ %d+ )%d+( .*)$')
+      redis.call('HSET', key('jobs'), id, start .. due .. rest)
       if tonumber(due) > tonumber(now) then
         redis.call('ZADD', key('delayed'), due, place .. ':' .. id)
       else
         redis.call('ZADD', key('ready'), place, id)
       end
-      turn, moved = 'rescheduled', true
+      result, moved = 'rescheduled', true
     else
-      turn = 'running'
+      result = 'running'
     end
   end
-  turns[#turns + 1] = turn
+  results[#results + 1] = result
 end
-if moved then wake() end  -- also for what is delayed: a waiter must learn of an earlier due time
-return turns
+if moved then wake() end  -- also for delayed jobs: a waiting worker must learn of an earlier due time
+return results

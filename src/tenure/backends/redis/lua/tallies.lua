@@ -1,5 +1,5 @@
--- What workers counted. ARGV: time, first slot, the slot before which to end, "every" or "loose", limit or -1.
--- Loose are those that were not added up: their field ends with the name of a worker. Answers fields and records.
+-- The tallies of a range of slots. ARGV: time, first slot, the slot after the last, "every" or "unfolded", limit or -1.
+-- The field of an unfolded tally ends with the name of a worker. Returns fields and records.
 local answer, limit = {}, tonumber(ARGV[5])
 for _, field in ipairs(redis.call('ZRANGEBYSCORE', key('slots'), ARGV[2], '(' .. ARGV[3])) do
   if ARGV[4] == 'every' or string.sub(field, -4) ~= ',""]' then

@@ -1,4 +1,4 @@
--- Deletes jobs that ended before a time. ARGV: time, state, before, limit. Answers how many.
+-- Deletes jobs that ended before a time. ARGV: time, state, before, limit. Returns how many.
 local state, before, limit = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local old = {}
 

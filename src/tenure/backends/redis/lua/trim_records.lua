@@ -1,4 +1,4 @@
--- Forgets records of one place. ARGV: time, place, before, limit. Answers how many.
+-- Deletes records of one state and queue. ARGV: time, "state:queue", before, limit. Returns how many.
 even_when_full()
 local set = key('of:' .. ARGV[2])
 local old = redis.call('ZRANGEBYSCORE', set, '-inf', '(' .. ARGV[3], 'LIMIT', 0, ARGV[4])

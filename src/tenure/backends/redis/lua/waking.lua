@@ -1,2 +1,2 @@
--- The guards whose waiters should try again by now. ARGV: time, limit.
+-- The guards whose waiters are due to try again. ARGV: time, limit.
 return redis.call('ZRANGEBYSCORE', guards('waking'), '-inf', time(), 'LIMIT', 0, ARGV[2])

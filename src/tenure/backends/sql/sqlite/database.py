@@ -1,39 +1,73 @@
-"""Database: one SQLite connection, shared by the roles of a process under one lock.
+"""Database: one SQLite connection, shared by the threads of a process under one lock.
 
-Write-ahead log, full durability unless asked otherwise, and one checkpointer at a time:
-SQLite before 3.51.3 may corrupt a file when several connections checkpoint, so automatic
-checkpoints are off and whoever holds the write lock does them.
+It uses the write-ahead log, full durability unless the URL asks otherwise, and one checkpoint at a time: SQLite before
+3.51.3 may corrupt a file when several connections checkpoint. So automatic checkpoints are off, and the process that
+holds the write lock runs them.
+
+sqlite3 releases the GIL once a step, and taking it back from a busy thread costs up to a switch interval. So every
+statement of the hot path is a single step: a batch goes in as one JSON text and comes back as one row, and several
+statements are combined into one (`CompoundStatement`).
 """
 
+import fcntl
 import os
+import re
 import sqlite3
 import threading
+import time
 import weakref
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tenure.backends.sql.sqlite.statements import BEGIN, ONE_STEPS
-from tenure.backends.sql.sqlite.write_lock import WriteLock
+import msgspec
+
+from tenure.backends.sql.dialect import Rows
 from tenure.errors import BackendUnavailable
 
-_PATIENCE = 30.0
-_OLDEST = (3, 38, 0)  # the first with ->>
-# A log of about 4 MB is written over and over: appending to a growing one costs twice the time of a commit,
+BEGIN = "BEGIN IMMEDIATE"
+_LOCK_TIMEOUT = 30.0
+_OLDEST_SQLITE = (3, 38, 0)  # the first with ->>
+# SQLite writes a log of about 4 MB over and over: appending to a growing log doubles the time of a commit,
 # because the file system must then record its new size as well (290 against 150 µs, docs/adr/0007).
 _LOG_PAGES = 1000
+_LOCK_POLL_SECONDS = 0.0003  # a write transaction takes 0.3 to 5 ms
+_encode = msgspec.json.Encoder().encode
+
+
+class CompoundStatement(NamedTuple):
+    """Several statements as one: the trigger of a view whose only row holds their parameters."""
+
+    statements: tuple[str, ...]
+    view: str
+    trigger: str
+    call: str
+
+
+def compound(name: str, *statements: str) -> CompoundStatement:
+    names = dict.fromkeys(re.findall(r":(\w+)", " ".join(statements)))
+    body = re.sub(r":(\w+)", r"NEW.\1", ";\n".join(statements))
+    return CompoundStatement(
+        statements,
+        f"CREATE TEMP VIEW {name} AS SELECT {', '.join(f'NULL AS {each}' for each in names)}",
+        f"CREATE TEMP TRIGGER {name}_step INSTEAD OF INSERT ON {name} BEGIN\n{body};\nEND",
+        f"INSERT INTO {name} VALUES ({', '.join(f':{each}' for each in names)})",
+    )
 
 
 class Database:
-    """Opened on first use; a connection never crosses a fork."""
+    """A connection never crosses a fork: a child process opens its own at the first use."""
 
-    def __init__(self, path: Path, synchronous: str = "full") -> None:
+    def __init__(self, path: Path, compounds: Sequence[CompoundStatement], synchronous: str = "full") -> None:
         self.path = path
+        self._compounds = compounds
         self.log = path.with_name(f"{path.name}-wal")
         self._synchronous = synchronous
         self._lock = threading.RLock()
         self._pid = 0
         self._checkpoint_after = 64
-        self._writes = self._checkpoint_after  # the first write too: a producer may not live for a second one
+        self._writes = self._checkpoint_after  # also after the first write: a producer may end after it
         self._connection: sqlite3.Connection
         self._write_lock: WriteLock
         _databases.add(self)
@@ -47,25 +81,25 @@ class Database:
         """Every row of a query."""
         with self._lock:
             try:
-                return self._here().execute(statement, parameters).fetchall()
+                return self._own_connection().execute(statement, parameters).fetchall()
             except sqlite3.Error as error:
                 self.explain(error)
                 raise
 
-    def write(self, is_durable: bool = True) -> "Turn":
-        """A transaction that either happens whole or not at all; one that is not durable may go with the host."""
-        return Turn(self, is_durable, is_whole=True)
+    def transaction(self, is_durable: bool = True) -> "WriteTurn":
+        """A write transaction; one that is not durable may be lost when the host stops."""
+        return WriteTurn(self, is_durable, in_transaction=True)
 
-    def turn(self) -> "Turn":
-        """The write slot alone: each statement commits itself, unless one begins a transaction.
+    def write_turn(self) -> "WriteTurn":
+        """Only the write lock: each statement commits itself, unless one begins a transaction.
 
-        Only jobs that join a transaction of somebody else's are written without the slot.
+        Only jobs that a caller puts in a transaction of its own are written without the write lock.
         """
-        return Turn(self, is_durable=True, is_whole=False)
+        return WriteTurn(self, is_durable=True, in_transaction=False)
 
-    def step(self, statement: str, parameters: Any) -> bool:
-        """One statement that commits itself; false when it found what it does not provide for, and did nothing."""
-        connection = self.begin(is_durable=True, is_whole=False)
+    def run_alone(self, statement: str, parameters: Any) -> bool:
+        """Run one statement that commits itself; False when the statement raised ABORT and so changed nothing."""
+        connection = self.begin(is_durable=True, in_transaction=False)
         keep = False
         try:
             connection.execute(statement, parameters)
@@ -79,15 +113,15 @@ class Database:
             self.end(keep)
         return keep
 
-    def begin(self, is_durable: bool, is_whole: bool) -> sqlite3.Connection:
-        """Wait for the write slot, then for SQLite; whoever begins must end."""
+    def begin(self, is_durable: bool, in_transaction: bool) -> sqlite3.Connection:
+        """Wait for the write lock, then for SQLite; the caller must call `end`."""
         self._lock.acquire()
         try:
-            connection = self._here()
+            connection = self._own_connection()
             self._write_lock.acquire()
             try:
-                self._sync(connection, is_durable)
-                if is_whole:
+                self._set_durability(connection, is_durable)
+                if in_transaction:
                     connection.execute(BEGIN)
             except BaseException:
                 self._write_lock.release()
@@ -99,7 +133,7 @@ class Database:
         return connection
 
     def end(self, keep: bool) -> None:
-        """Commit, or roll back, and give the slot to the next."""
+        """Commit or roll back, and release the write lock."""
         connection = self._connection
         try:
             if keep:
@@ -111,7 +145,7 @@ class Database:
             raise
         finally:
             try:
-                if connection.in_transaction:  # some errors, such as a full disk, have rolled back already
+                if connection.in_transaction:  # after some errors, such as a full disk, SQLite has rolled back
                     connection.execute("ROLLBACK")
             finally:
                 self._write_lock.release()
@@ -124,25 +158,25 @@ class Database:
                 self._write_lock.close()
             self._pid = 0
 
-    def rest(self) -> None:
-        """Close until `wake`; meanwhile nobody else can open it."""
+    def close_for_fork(self) -> None:
+        """Close; no thread can open it again before `reopen_after_fork`."""
         self._lock.acquire()
         self.close()
 
-    def wake(self) -> None:
+    def reopen_after_fork(self) -> None:
         self._lock.release()
 
-    def _here(self) -> sqlite3.Connection:
+    def _own_connection(self) -> sqlite3.Connection:
         if self._pid != os.getpid():
             self._connect()
         return self._connection
 
     def _connect(self) -> None:
-        if sqlite3.sqlite_version_info < _OLDEST:
-            oldest = ".".join(map(str, _OLDEST))
+        if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+            oldest = ".".join(map(str, _OLDEST_SQLITE))
             raise BackendUnavailable(f"SQLite {sqlite3.sqlite_version} is too old: Tenure needs {oldest} or newer")
         self._connection = sqlite3.connect(
-            self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, cached_statements=64
+            self.path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=64
         )
         for pragma in (
             "journal_mode = WAL",
@@ -152,20 +186,20 @@ class Database:
             "secure_delete = OFF",
         ):
             self._connection.execute(f"PRAGMA {pragma}")
-        for step in ONE_STEPS:
-            self._connection.execute(step.view)
-            self._connection.execute(step.trigger)
-        self._write_lock = WriteLock(self.path, _PATIENCE)
+        for statement in self._compounds:
+            self._connection.execute(statement.view)
+            self._connection.execute(statement.trigger)
+        self._write_lock = WriteLock(self.path, _LOCK_TIMEOUT)
         self._pid = os.getpid()
-        self._syncs = True
+        self._is_durable = True
 
-    def _sync(self, connection: sqlite3.Connection, is_durable: bool) -> None:
-        if is_durable != self._syncs:
+    def _set_durability(self, connection: sqlite3.Connection, is_durable: bool) -> None:
+        if is_durable != self._is_durable:
             connection.execute(f"PRAGMA synchronous = {self._synchronous if is_durable else 'normal'}")
-            self._syncs = is_durable
+            self._is_durable = is_durable
 
     def _checkpoint(self, connection: sqlite3.Connection) -> None:
-        """Every so many writes, copy the log into the file; how many is learnt from how long the log was."""
+        """Copy the log into the file every `_checkpoint_after` writes, a number adapted to the length of the log."""
         self._writes += 1
         if self._writes < self._checkpoint_after:
             return
@@ -177,23 +211,23 @@ class Database:
             self._checkpoint_after = min(1024, self._checkpoint_after * 2)
 
     def explain(self, error: BaseException) -> None:
-        """Raise what SQLite says as an error of ours, with the file's name."""
+        """Raise an error of SQLite as an error of Tenure that names the file."""
         if isinstance(error, sqlite3.ProgrammingError):
             raise BackendUnavailable(f"the database {str(self.path)!r} is closed") from error
         if isinstance(error, (sqlite3.Error, OSError)):
             raise BackendUnavailable(f"the database {str(self.path)!r} cannot be used: {error}") from error
 
 
-class Turn:
-    """The block of a `with`; entering gives the connection to write on."""
+class WriteTurn:
+    """A `with` block that holds the write lock; entering it returns the connection to write on."""
 
-    def __init__(self, database: Database, is_durable: bool, is_whole: bool) -> None:
+    def __init__(self, database: Database, is_durable: bool, in_transaction: bool) -> None:
         self._database = database
         self._is_durable = is_durable
-        self._is_whole = is_whole
+        self._in_transaction = in_transaction
 
     def __enter__(self) -> sqlite3.Connection:
-        return self._database.begin(self._is_durable, self._is_whole)
+        return self._database.begin(self._is_durable, self._in_transaction)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._database.end(keep=error is None)
@@ -201,23 +235,89 @@ class Turn:
             self._database.explain(error)
 
 
+class WriteLock:
+    """Gives the write slot of a SQLite file to processes in turn; the caller serialises the threads of its process.
+
+    SQLite waits by sleeping and trying again, so a busy process can starve another one for seconds. Here a process
+    first takes the gate, then waits for the slot while it holds the gate: a process that just released the slot must
+    queue behind it. The kernel frees both when a process dies.
+    """
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        self._path = path
+        self._timeout = timeout
+        self._gate = self._open("gate")
+        self._slot = self._open("slot")
+
+    def acquire(self) -> None:
+        give_up = time.monotonic() + self._timeout
+        self._take(self._gate, give_up)
+        try:
+            self._take(self._slot, give_up)
+        finally:
+            fcntl.flock(self._gate, fcntl.LOCK_UN)
+
+    def release(self) -> None:
+        fcntl.flock(self._slot, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        os.close(self._gate)
+        os.close(self._slot)
+
+    def _take(self, descriptor: int, give_up: float) -> None:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    raise BackendUnavailable(
+                        f"another process has been writing to {str(self._path)!r} for {self._timeout:g} s; "
+                        "find it with fuser or lsof: it may be stopped or stuck"
+                    ) from None
+                time.sleep(_LOCK_POLL_SECONDS)
+            else:
+                return
+
+    def _open(self, role: str) -> int:
+        return os.open(f"{self._path}-{role}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def json_text(value: Any) -> str:
+    return _encode(value).decode()
+
+
+def rows_on(connection: Any) -> Rows:
+    """Runs neutral statements on this connection."""
+    return lambda statement, parameters: connection.execute(translated(statement), bound(parameters)).fetchall()
+
+
+@lru_cache
+def translated(statement: str) -> str:
+    """A neutral statement in SQLite's notation; the file has one writer, so rows need no locks."""
+    return re.sub(r"IN :(\w+)", r"IN (SELECT value FROM json_each(:\1))", statement).replace(" FOR UPDATE", "")
+
+
+def bound(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: json_text(value) if isinstance(value, list) else value for name, value in parameters.items()}
+
+
 _databases: weakref.WeakSet[Database] = weakref.WeakSet()
-_resting: list[Database] = []
+_closed_for_fork: list[Database] = []
 
 
 def _before_fork() -> None:
-    """SQLite remembers its locks in memory, where a fork copies what only the parent holds in the kernel.
+    """Close every database: SQLite records its locks in memory, and a fork copies that record.
 
-    A child would take the copies for its own, and go on writing to a log that its parent deletes on closing.
+    The child would believe that it holds its parent's locks, and write to a log that its parent deletes on closing.
     """
-    _resting.extend(_databases)
-    for database in _resting:
-        database.rest()
+    _closed_for_fork.extend(_databases)
+    for database in _closed_for_fork:
+        database.close_for_fork()
 
 
 def _after_fork() -> None:
-    while _resting:
-        _resting.pop().wake()
+    while _closed_for_fork:
+        _closed_for_fork.pop().reopen_after_fork()
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -1,299 +1,241 @@
 """SqliteDialect: one host, one writer at a time, and the host's own clock."""
 
-import re
+import ctypes
+import os
+import select
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import lru_cache, partial
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
-from tenure.backends.contract import Abandon, Ack, Lease, Message, Nack, Verdict
-from tenure.backends.sql.dialect import (
-    KEPT_FAILURES,
-    Claim,
-    Expired,
-    Grant,
-    Pair,
-    Row,
-    Rows,
-    failures,
-    fill,
-    up_to_suspect,
-)
-from tenure.backends.sql.guarding import apply, changes_of
-from tenure.backends.sql.sqlite import statements as sql
-from tenure.backends.sql.sqlite.columns import (
-    Granted,
-    are_plain_runs,
-    due_of,
-    expired_rows,
-    granted,
-    key_list,
-    lease_of,
-    pairs_of,
-    ready_rows,
-    to_text,
-)
-from tenure.backends.sql.sqlite.database import Database
-from tenure.backends.sql.sqlite.wakeup import Wakeup, open_wakeup
-from tenure.backends.sql.steering import end
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
+from tenure.backends.sql.dialect import Expired, Grant, Pair, Row, Rows, Wait
+from tenure.backends.sql.sqlite.claims import GRANT, SqliteClaims
+from tenure.backends.sql.sqlite.database import Database, bound, rows_on, translated
+from tenure.backends.sql.sqlite.settlements import ABANDON, ACK, ACK_PLAIN, NACK, SqliteSettlements
 from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError
 
-Plan = list[tuple[str, dict[str, Any]]]
 T = TypeVar("T")
-V = TypeVar("V", Ack, Nack, Abandon)
-_PROMOTE_BATCH = 1000  # a flood that falls due at one instant is promoted over several claims, none of them long
+COMPOUNDS = (GRANT, ACK, ACK_PLAIN, ABANDON, NACK)
+INDEX_NAMES = "SELECT name FROM sqlite_master WHERE type = 'index'"
+SCHEMA_EXISTS = "SELECT 1 FROM sqlite_master WHERE name = 'tenure_schema'"
+REPLAY_JOBS = """
+INSERT INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body)
+SELECT (SELECT max(:now, coalesce(max(key) + 1, 0)) FROM tenure_job) + row_number() OVER (ORDER BY enqueued, id),
+       id, queue, rank, handler, name, enqueued, :now, body
+FROM tenure_dead WHERE id IN :ids
+"""
+SAVE_GUARDS = """
+INSERT OR REPLACE INTO tenure_guard
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(:rows)
+"""
+SAVE_RECORDS = """
+INSERT OR REPLACE INTO tenure_record (id, queue, state, moment, record)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(:rows)
+"""
 
 
 class SqliteDialect:
     """Batches go in as one JSON text; a transaction holds the write lock of the file."""
 
     name = "sqlite"
-    schema_exists = sql.SCHEMA_EXISTS
-    index_names = sql.INDEX_NAMES
-    replay_jobs = sql.REPLAY_JOBS
+    schema_exists = SCHEMA_EXISTS
+    index_names = INDEX_NAMES
+    replay_jobs = REPLAY_JOBS
     reserve_guards: str | None = None
-    keep_guards = sql.KEEP_GUARDS
-    keep_records = sql.KEEP_RECORDS
+    save_guards = SAVE_GUARDS
+    save_records = SAVE_RECORDS
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
-        self.place = str(database.path)
+        self._claims = SqliteClaims(database, clock.now)
+        self._settlements = SqliteSettlements(self, database, clock.now)
+        self.location = str(database.path)
         self.now = clock.now
 
     def put(self, messages: Sequence[Message]) -> list[str]:
-        with self._database.write() as tx:
-            return _put(tx, messages, self.now())
+        with self._database.transaction() as tx:
+            return put(tx, messages, self.now())
 
-    def put_in(self, raw: Any, messages: Sequence[Message], wake: bool) -> list[str]:  # noqa: ARG002 - the write is seen
-        cursor = raw.cursor()
-        cursor.row_factory = None
-        files = {name: file for _, name, file in cursor.execute("PRAGMA database_list")}
-        if not files["main"] or not self._database.path.samefile(files["main"]):
-            raise BackendError(
-                f"this connection is to {files['main'] or 'memory'!r}, and jobs are kept in {self.place!r}: "
-                "to be committed together both must be in one file"
-            )
-        alone = not raw.in_transaction and raw.isolation_level is None
-        if not raw.in_transaction:
-            cursor.execute("BEGIN IMMEDIATE")
-        cursor.execute("SAVEPOINT tenure")
-        try:
-            stored = _put(cursor, messages, self.now())
-        except BaseException:
-            cursor.execute("ROLLBACK" if alone else "ROLLBACK TO tenure")  # nobody must commit a part
-            raise
-        cursor.execute("COMMIT" if alone else "RELEASE tenure")
-        return stored
+    def put_on(self, connection: Any, messages: Sequence[Message], wake: bool) -> list[str]:  # noqa: ARG002 - see watch
+        return put_on(connection, messages, self.now(), self._database)
 
     def put_chosen(self, choose: Callable[[Rows], Sequence[Message]]) -> None:
-        with self._database.write() as tx:
-            if messages := choose(_rows_on(tx)):
-                _put(tx, messages, self.now())
+        with self._database.transaction() as tx:
+            if messages := choose(rows_on(tx)):
+                put(tx, messages, self.now())
 
     def until_work(self, queues: Sequence[str]) -> float:
-        soonest = float("inf")
-        for queue in queues:
-            ready, due = self._database.read(sql.UNTIL_WORK, {"queue": queue})[0]
-            if ready:
-                return 0.0
-            if due is not None:
-                soonest = min(soonest, max(0.0, (due - self.now()) / MICROSECOND))
-        return soonest
+        return self._claims.until_work(queues)
 
-    def watch(self) -> Wakeup:
-        return open_wakeup(self._database.log)
+    def watch(self) -> AbstractContextManager[Wait]:
+        return watch_log(self._database.log)
 
     def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]:
-        """From several queues in one transaction: what one of them granted must not be lost by an error in the next."""
-        with self._database.turn() if len(queues) == 1 else self._database.write() as tx:
-            found = fill(queues, limit, partial(self._claim_from, tx, grant))
-        return [lease_of(queue, row, body, grant.owner) for queue, row, body in found]
+        return self._claims.claim(queues, limit, grant)
 
-    def archive(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
-        if are_plain_runs(verdicts):
-            held = ",".join([f"{v.lease.id} {v.lease.fence}" for v in verdicts])
-            batch = self._batch({v.lease.token: v.run for v in verdicts}, verdicts)
-            batch |= {"owner": owner, "held": held, "state": verdicts[0].state}
-            if self._database.step(sql.ARCHIVE_RUNS.call, batch):
-                return {(v.lease.id, v.lease.fence) for v in verdicts}
+    def ack(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
+        return self._settlements.ack(owner, verdicts)
 
-        def plan(held: Sequence[Ack]) -> Plan:
-            items = [(v.lease.token, v.state, v.seconds, v.reason, v.output, v.run) for v in held]
-            return [(sql.ARCHIVE.call, self._batch(items, held))]
+    def nack(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]:
+        return self._settlements.nack(owner, verdicts)
 
-        return self._settle(owner, verdicts, plan)
-
-    def give_back(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]:
-        def plan(held: Sequence[Nack]) -> Plan:
-            now = self.now()
-            items = [
-                (
-                    v.lease.token,
-                    now + round(v.delay * MICROSECOND),
-                    v.charge == "attempt",
-                    v.charge == "crash",
-                    v.charge == "suspect",
-                )
-                for v in held
-            ]
-            return [*_failures(held), (sql.RETURN.call, self._batch(items, held))]
-
-        return self._settle(owner, verdicts, plan)
-
-    def bury(self, owner: str, verdicts: Sequence[Abandon]) -> set[Pair]:
-        def plan(held: Sequence[Abandon]) -> Plan:
-            items = [(v.lease.token, v.reason, v.charge == "attempt", v.charge == "crash") for v in held]
-            return [*_failures(held), (sql.BURY.call, self._batch(items, held))]
-
-        return self._settle(owner, verdicts, plan)
+    def abandon(self, owner: str, verdicts: Sequence[Abandon]) -> set[Pair]:
+        return self._settlements.abandon(owner, verdicts)
 
     def renew(self, leases: Sequence[Lease], grant: Grant) -> set[Pair]:
-        asked = _asked(grant.owner, leases)
-        with self._database.write() as tx:
-            held, _ = _held(tx, asked)
-            keys = to_text([lease.token for lease in leases if (lease.id, lease.fence) in held])
-            tx.execute(sql.RENEW, {"keys": keys, "expires": self.now() + round(grant.seconds * MICROSECOND)})
-        return held
+        return self._claims.renew(leases, grant)
 
     def expire(self, queue: str, limit: int) -> list[Expired]:
-        moment = {"queue": queue, "now": self.now(), "limit": limit}
-        if self._database.read(sql.EXPIRED, {**moment, "limit": 1})[0][0] == "[]":
-            return []
-        with self._database.write() as tx:
-            found, cancelled = tx.execute(sql.EXPIRED, moment).fetchone()
-            expired = expired_rows(found)
-            keys = {"keys": to_text([row.key for row in expired])}
-            tx.execute(sql.RETURN_EXPIRED, keys)
-            tx.execute(sql.DROP_LEASES, keys)
-            self._end(tx, cancelled)
-        return expired
+        return self._claims.expire(queue, limit)
 
     def read(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
-        return self._database.read(translated(statement), _bound(parameters))
+        return self._database.read(translated(statement), bound(parameters))
 
     def transact(self, work: Callable[[Rows], T]) -> T:
-        with self.migrating() as rows:
-            return work(rows)
+        with self._database.transaction() as tx:
+            return work(rows_on(tx))
 
-    def hold(self, work: Callable[[Rows], T]) -> T:
-        """Who holds something dies with this host, so the disk is not waited for: 26 instead of 266 µs a job."""
-        with self._database.write(is_durable=False) as tx:
-            return work(_rows_on(tx))
+    def transact_volatile(self, work: Callable[[Rows], T]) -> T:
+        """The users of such data stop with this host, so nothing waits for the disk: 26 instead of 266 µs a job."""
+        with self._database.transaction(is_durable=False) as tx:
+            return work(rows_on(tx))
 
-    def time_in(self, rows: Rows) -> int:  # noqa: ARG002 - elsewhere the server is asked
+    def time_in(self, rows: Rows) -> int:  # noqa: ARG002 - other dialects ask the server
         return self.now()
 
-    def tell(self, rows: Rows, queues: Iterable[str]) -> None:
-        """The write itself is seen."""
+    def wake_workers(self, rows: Rows, queues: Iterable[str]) -> None:
+        """Nothing to do: workers see the write itself."""
 
     @contextmanager
-    def migrating(self) -> Iterator[Rows]:
-        with self._database.write() as tx:
-            yield _rows_on(tx)
+    def migration(self) -> Iterator[Rows]:
+        with self._database.transaction() as tx:
+            yield rows_on(tx)
 
     def close(self) -> None:
         self._database.close()
 
-    def _claim_from(self, tx: Any, grant: Grant, queue: str, limit: int, alone: bool) -> Claim[Granted]:
-        now = self.now()
-        wanted = {"queue": queue, "limit": limit, "now": now, "most": _PROMOTE_BATCH}
-        found, bodies, something_is_due = tx.execute(sql.CLAIM, wanted).fetchone()
-        if something_is_due:
-            if not tx.in_transaction:
-                tx.execute(sql.BEGIN)
-            tx.execute(sql.PROMOTE, wanted)
-            tx.execute(sql.PROMOTED, wanted)
-            found, bodies, _ = tx.execute(sql.CLAIM, wanted).fetchone()
-        rows, met_suspect = up_to_suspect(ready_rows(found), alone)
-        if rows:
-            expires = now + round(grant.seconds * MICROSECOND)
-            claimed = {
-                "queue": queue,
-                "rank": rows[-1].rank,
-                "key": rows[-1].key,
-                "keys": to_text([row.key for row in rows]),
-            }
-            tx.execute(sql.GRANT.call, {**claimed, "owner": grant.owner, "expires": expires})
-        return Claim(granted(queue, rows, bodies), met_suspect)
 
-    def _settle(self, owner: str, verdicts: Sequence[V], plan: Callable[[Sequence[V]], Plan]) -> set[Pair]:
-        """The statements are made up before the database is taken: nearly always every lease is held."""
-        steps = plan(verdicts)
-        leases = [verdict.lease for verdict in verdicts]
-        asked, pairs = _asked(owner, leases), {(lease.id, lease.fence) for lease in leases}
-        with self._database.turn() as tx:
-            held, cancelled = _held(tx, asked)
-            if held != pairs:
-                held &= pairs
-                mine = [verdict for verdict in verdicts if (verdict.lease.id, verdict.lease.fence) in held]
-                steps = plan(mine) if mine else []
-            changes = changes_of(verdicts, held)
-            if len(steps) > 1 or changes or cancelled != "[]":
-                tx.execute(sql.BEGIN)
-            for statement, parameters in steps:
-                tx.execute(statement, parameters)
-            if changes:
-                apply(self, _rows_on(tx), changes)
-            self._end(tx, cancelled)
-        return held
-
-    def _batch(self, items: Any, held: Sequence[Verdict]) -> dict[str, Any]:
-        return {"items": to_text(items), "keys": to_text([verdict.lease.token for verdict in held]), "now": self.now()}
-
-    def _end(self, tx: Any, cancelled: str) -> None:
-        """What waits again although somebody cancelled it ends; `cancelled` is a JSON array of keys."""
-        if cancelled != "[]":
-            end(_rows_on(tx), key_list(cancelled), self.now())
+# Storing messages: in a transaction of the backend, or in one of the caller.
+NEXT_KEY = "SELECT max(:now, coalesce(max(key) + 1, 0)) FROM tenure_job"
+_INTO_JOB = """
+INSERT OR IGNORE INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body, only_one)
+"""
+# Unnumbered parameters: Python 3.12.0 to 3.12.3 warns of each numbered value of each row, which triples the cost.
+PUT_NEW = f"{_INTO_JOB} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+PUT_JOB = f"""{_INTO_JOB}
+SELECT * FROM (SELECT ?, ? AS id, ?, ?, ?, ?, ?, ?, ?, ?) AS new
+WHERE NOT EXISTS (SELECT 1 FROM tenure_history AS ended WHERE ended.id = new.id)
+  AND NOT EXISTS (SELECT 1 FROM tenure_dead AS dead WHERE dead.id = new.id)
+"""
+PUT_READY = """
+INSERT INTO tenure_ready SELECT queue, rank, key, 0, 0, 0, 0 FROM tenure_job WHERE key >= :first AND due <= :now
+"""
+PUT_DELAYED = """
+INSERT INTO tenure_delayed SELECT key, queue, rank, 0, 0, 0, 0, due FROM tenure_job WHERE key >= :first AND due > :now
+"""
+PUT_IDS = "SELECT id FROM tenure_job WHERE key >= :first ORDER BY key"
 
 
-def _put(tx: Any, messages: Sequence[Message], now: int) -> list[str]:
-    batch = {"now": now, "first": tx.execute(sql.NEXT_KEY, {"now": now}).fetchone()[0]}
+def put(tx: Any, messages: Sequence[Message], now: int) -> list[str]:
+    """Store messages in this transaction; return the ids that are new."""
+    batch = {"now": now, "first": tx.execute(NEXT_KEY, {"now": now}).fetchone()[0]}
     rows = [
-        (key, m.id, m.queue, -m.priority, m.handler, m.name, now, due_of(m, now), m.body, m.unique)
+        (key, m.id, m.queue, -m.priority, m.handler, m.name, now, _due(m, now), m.body, m.unique)
         for key, m in enumerate(messages, batch["first"])
     ]
-    statement = sql.PUT_NEW if all(m.is_new for m in messages) else sql.PUT_JOB
+    statement = PUT_NEW if all(m.is_new for m in messages) else PUT_JOB
     stored = tx.executemany(statement, rows).rowcount
-    tx.execute(sql.PUT_READY, batch)
+    tx.execute(PUT_READY, batch)
     if any(row[7] > now for row in rows):
-        tx.execute(sql.PUT_DELAYED, batch)
+        tx.execute(PUT_DELAYED, batch)
     if stored == len(rows):
         return [m.id for m in messages]
-    return [id for (id,) in tx.execute(sql.PUT_IDS, batch)]
+    return [id for (id,) in tx.execute(PUT_IDS, batch)]
 
 
-def _asked(owner: str, leases: Sequence[Lease]) -> dict[str, str]:
-    return {"keys": to_text([lease.token for lease in leases]), "owner": owner}
+def put_on(connection: Any, messages: Sequence[Message], now: int, database: Database) -> list[str]:
+    """Store messages on a connection of the caller; without a transaction there, they are committed at once."""
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    _check_file(cursor, database)
+    autocommit = not connection.in_transaction and connection.isolation_level is None
+    if not connection.in_transaction:
+        cursor.execute("BEGIN IMMEDIATE")
+    cursor.execute("SAVEPOINT tenure")
+    try:
+        stored = put(cursor, messages, now)
+    except BaseException:
+        cursor.execute("ROLLBACK" if autocommit else "ROLLBACK TO tenure")  # the caller must not commit a part
+        raise
+    cursor.execute("COMMIT" if autocommit else "RELEASE tenure")
+    return stored
 
 
-def _held(tx: Any, asked: dict[str, str]) -> tuple[set[Pair], str]:
-    """What is held, and the keys of those that somebody cancelled.
-
-    Ids, not keys, because a key may be used again once its job has ended and the clock was set back.
-    """
-    found, cancelled = tx.execute(sql.HELD, asked).fetchone()
-    return set(pairs_of(found)), cancelled
-
-
-def _failures(verdicts: Sequence[Nack | Abandon]) -> Plan:
-    """Steps that keep what went wrong, the newest so many."""
-    found = failures(verdicts)
-    if not found:
-        return []
-    trimmed = {"items": to_text([item[:2] for item in found]), "keep": KEPT_FAILURES}
-    return [(sql.KEEP_FAILURES, {"items": to_text(found)}), (sql.TRIM_FAILURES, trimmed)]
+def _check_file(cursor: Any, database: Database) -> None:
+    files = {name: file for _, name, file in cursor.execute("PRAGMA database_list")}
+    if not files["main"] or not database.path.samefile(files["main"]):
+        raise BackendError(
+            f"this connection is to {files['main'] or 'memory'!r}, and jobs are kept in {str(database.path)!r}: "
+            "to be committed together both must be in one file"
+        )
 
 
-@lru_cache
-def translated(statement: str) -> str:
-    """A neutral statement in SQLite's words: the file has one writer, so nobody need be kept away."""
-    return re.sub(r"IN :(\w+)", r"IN (SELECT value FROM json_each(:\1))", statement).replace(" FOR UPDATE", "")
+def _due(message: Message, now: int) -> int:
+    return message.due or (now + round(message.delay * MICROSECOND) if message.delay else now)
 
 
-def _rows_on(tx: Any) -> Rows:
-    return lambda statement, parameters: tx.execute(translated(statement), _bound(parameters)).fetchall()
+# Waiting for a write of another process: on Linux the kernel reports each write to the write-ahead log, elsewhere a
+# wait is a short sleep. The report comes before the commit is visible, so the waits after a report are short for as
+# long as a commit may take.
+_IN_MODIFY = 0x2
+_IDLE_POLL_SECONDS = 0.25  # a report may be lost, and some file systems send none
+_POLLS_AFTER_WRITE = 30
+_POLL_AFTER_WRITE_SECONDS = 0.001
+_POLL_WITHOUT_REPORTS_SECONDS = 0.01  # 100 polls a second cost 0.4 % of a core
 
 
-def _bound(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: to_text(value) if isinstance(value, list) else value for name, value in parameters.items()}
+@contextmanager
+def watch_log(log: Path) -> Iterator[Wait]:
+    """A function that waits for a write; it sleeps where the system has no reports or no watches left."""
+    try:
+        watch = LogWatch(log) if sys.platform == "linux" else None
+    except OSError:
+        watch = None
+    if watch is None:
+        yield lambda seconds: time.sleep(min(seconds, _POLL_WITHOUT_REPORTS_SECONDS))
+        return
+    try:
+        yield watch.wait
+    finally:
+        watch.close()
+
+
+class LogWatch:
+    """Watches the write-ahead log with inotify (Linux)."""
+
+    def __init__(self, log: Path) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._descriptor < 0:
+            raise OSError(ctypes.get_errno(), "inotify_init1 failed")
+        if libc.inotify_add_watch(self._descriptor, os.fsencode(log), _IN_MODIFY) < 0:
+            os.close(self._descriptor)
+            raise OSError(ctypes.get_errno(), f"inotify cannot watch {str(log)!r}")
+        self._polls_left = 0
+        self._poll = select.poll()
+        self._poll.register(self._descriptor, select.POLLIN)
+
+    def wait(self, seconds: float) -> None:
+        if self._polls_left:
+            self._polls_left -= 1
+            time.sleep(_POLL_AFTER_WRITE_SECONDS)
+        elif self._poll.poll(max(1, min(seconds, _IDLE_POLL_SECONDS) * 1000)):
+            os.read(self._descriptor, 4096)
+            self._polls_left = _POLLS_AFTER_WRITE
+
+    def close(self) -> None:
+        os.close(self._descriptor)

@@ -1,6 +1,6 @@
--- A job's body is written once; what changes while it waits and runs lives in narrow rows that move between tables.
--- Times are UTC microseconds. rank is minus the priority, so that every order is ascending.
--- The server ends a transaction at each of these statements, so each may be run again after one that was cut short.
+-- The body of a job is written once; the counters that change are in narrow rows that move between tables.
+-- Times are UTC microseconds. rank is the negative priority, so that every order is ascending.
+-- The server commits after each of these statements, so each can run again after an interrupted migration.
 
 CREATE TABLE IF NOT EXISTS tenure_job (
     `key`    BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,  -- the order of enqueue
@@ -12,8 +12,8 @@ CREATE TABLE IF NOT EXISTS tenure_job (
     enqueued BIGINT       NOT NULL,
     due      BIGINT       NOT NULL,
     body     LONGBLOB     NOT NULL,
-    only_one VARCHAR(500),                     -- while this job lives, no other with the same is stored
-    batch    BIGINT       NOT NULL DEFAULT 0,  -- tells the rows of one put from those that were there before
+    only_one VARCHAR(500),                     -- no other job with this value is stored before this one ends
+    batch    BIGINT       NOT NULL DEFAULT 0,  -- distinguishes the rows of one put from older rows
     UNIQUE KEY tenure_job_id (id),
     UNIQUE KEY tenure_job_only_one (only_one)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
@@ -51,7 +51,7 @@ CREATE TABLE IF NOT EXISTS tenure_lease (
     suspect  SMALLINT     NOT NULL,
     owner    VARCHAR(64)  NOT NULL,
     expires  BIGINT       NOT NULL,
-    asked    SMALLINT     NOT NULL,  -- whether somebody wants the job cancelled
+    asked    SMALLINT     NOT NULL,  -- whether a user has cancelled the job
     done     DOUBLE,
     total    DOUBLE,
     KEY tenure_lease_expiry (queue, expires)
@@ -70,11 +70,11 @@ CREATE TABLE IF NOT EXISTS tenure_history (
     enqueued BIGINT       NOT NULL,
     due      BIGINT       NOT NULL,
     finished BIGINT       NOT NULL,
-    owner    VARCHAR(64),  -- none when it was cancelled while it waited
+    owner    VARCHAR(64),  -- NULL when the job was cancelled while it waited
     seconds  DOUBLE,
     reason   TEXT,
     output   LONGTEXT,
-    run      TEXT,         -- what its last attempt took
+    run      TEXT,         -- time and resources of the last attempt
     KEY tenure_history_finished (state, queue, finished)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 

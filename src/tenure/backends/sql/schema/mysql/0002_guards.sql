@@ -1,10 +1,10 @@
--- What guards remember of shared keys, and the jobs that wait for one.
+-- The states of guards by key, and the jobs that wait for a guard.
 
 CREATE TABLE IF NOT EXISTS tenure_guard (
     `key`   VARCHAR(500) NOT NULL PRIMARY KEY,
-    state   LONGTEXT,                -- none when jobs wait and nothing else is known
+    state   LONGTEXT,                -- NULL when jobs wait and no state is stored
     expires BIGINT       NOT NULL,
-    wake_at BIGINT       NOT NULL,   -- when a waiter should try again, if nothing changes before
+    wake_at BIGINT       NOT NULL,   -- when a waiting job should try again, if nothing changes before
     waiting SMALLINT     NOT NULL,   -- whether jobs may be parked under this key
     KEY tenure_guard_expiry (expires),
     KEY tenure_guard_waiting (waiting, wake_at)

@@ -1,7 +1,7 @@
--- The ticks of schedules and what became of them, and how far each schedule has come.
+-- The ticks of schedules with their states, and the last tick of each schedule.
 
 CREATE TABLE IF NOT EXISTS tenure_tick (
-    id       VARCHAR(100) NOT NULL PRIMARY KEY,  -- of the job: made of the schedule and the tick
+    id       VARCHAR(100) NOT NULL PRIMARY KEY,  -- the id of the job, made from the schedule and the tick
     schedule VARCHAR(200) NOT NULL,
     tick     BIGINT       NOT NULL,
     due      BIGINT       NOT NULL,
@@ -9,13 +9,13 @@ CREATE TABLE IF NOT EXISTS tenure_tick (
     why      TEXT,
     entered  BIGINT       NOT NULL,
     noted    BIGINT       NOT NULL,
-    batch    BIGINT       NOT NULL,              -- of whoever entered it
+    batch    BIGINT       NOT NULL,              -- identifies the transaction that entered the tick
     KEY tenure_tick_schedule (schedule, tick),
     KEY tenure_tick_state (state, noted)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS tenure_schedule (
-    name   VARCHAR(200) NOT NULL PRIMARY KEY,    -- the empty one stands for all
+    name   VARCHAR(200) NOT NULL PRIMARY KEY,    -- the empty name stands for all schedules
     last   BIGINT       NOT NULL,
-    paused BIGINT       NOT NULL                 -- since when, or 0
+    paused BIGINT       NOT NULL                 -- the time of the pause, or 0
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;

@@ -1,10 +1,10 @@
--- What workers counted in each stretch of time.
+-- What workers counted in each time slot.
 
 CREATE TABLE IF NOT EXISTS tenure_tally (
-    slot    BIGINT       NOT NULL,  -- when the stretch began
+    slot    BIGINT       NOT NULL,  -- the start of the time slot
     queue   VARCHAR(100) NOT NULL,
     handler VARCHAR(200) NOT NULL,
-    worker  VARCHAR(100) NOT NULL,  -- who counted; empty once the counts of all were added up
+    worker  VARCHAR(100) NOT NULL,  -- the worker that counted; empty after the counts of all workers were added up
     record  LONGTEXT     NOT NULL,
     PRIMARY KEY (slot, queue, handler, worker),
     KEY tenure_tally_worker (worker, slot)

@@ -1,11 +1,11 @@
--- A put sees what had ended when its statement began; a job that ends while the put waits for its row is seen only
--- afterwards. This function looks once more, and takes what ended out again.
+-- A put sees the jobs that had ended when its statement began, but not a job that ends while the put waits for its row.
+-- This function checks again, and removes the rows of jobs that have ended.
 
 CREATE FUNCTION tenure_unput(put TEXT[]) RETURNS TEXT[] LANGUAGE plpgsql VOLATILE STRICT AS $$
 DECLARE
     ended TEXT[];
 BEGIN
-    -- The whole of a stricter transaction sees what had ended when it began: only an index tells it of more.
+    -- A transaction with a stricter isolation level sees what had ended when it began; only a unique index shows more.
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
         INSERT INTO tenure_history (id, queue, rank, handler, state, attempts, crashes, fence, enqueued, due, finished)
         SELECT id, '', 0, '', '', 0, 0, 0, 0, 0, 0 FROM unnest(put) AS i(id) ON CONFLICT DO NOTHING;

@@ -1,8 +1,8 @@
--- A job's body is written once; what changes while it waits and runs lives in narrow rows that move between tables.
--- Times are UTC microseconds. rank is minus the priority, so that every order is ascending.
+-- The body of a job is written once; the counters that change are in narrow rows that move between tables.
+-- Times are UTC microseconds. rank is the negative priority, so that every order is ascending.
 
 CREATE TABLE tenure_job (
-    key      INTEGER PRIMARY KEY,  -- the order of enqueue: a time, so that none is ever used twice
+    key      INTEGER PRIMARY KEY,  -- the order of enqueue: a time, so that no key is used twice
     id       TEXT    NOT NULL UNIQUE,
     queue    TEXT    NOT NULL,
     rank     INTEGER NOT NULL,
@@ -46,7 +46,7 @@ CREATE TABLE tenure_lease (
     suspect  INTEGER NOT NULL,
     owner    TEXT    NOT NULL,
     expires  INTEGER NOT NULL,
-    asked    INTEGER NOT NULL,     -- whether somebody wants the job cancelled
+    asked    INTEGER NOT NULL,     -- whether a user has cancelled the job
     done     REAL,
     total    REAL
 );
@@ -65,7 +65,7 @@ CREATE TABLE tenure_history (
     enqueued INTEGER NOT NULL,
     due      INTEGER NOT NULL,
     finished INTEGER NOT NULL,
-    owner    TEXT,                 -- none when it was cancelled while it waited
+    owner    TEXT,                 -- NULL when the job was cancelled while it waited
     seconds  REAL,
     reason   TEXT,
     output   TEXT

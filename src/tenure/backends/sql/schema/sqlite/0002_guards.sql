@@ -1,10 +1,10 @@
--- What guards remember of shared keys, and the jobs that wait for one.
+-- The states of guards by key, and the jobs that wait for a guard.
 
 CREATE TABLE tenure_guard (
     key     TEXT    PRIMARY KEY,
-    state   TEXT,                  -- none when jobs wait and nothing else is known
+    state   TEXT,                  -- NULL when jobs wait and no state is stored
     expires INTEGER NOT NULL,
-    wake_at INTEGER NOT NULL,      -- when a waiter should try again, if nothing changes before
+    wake_at INTEGER NOT NULL,      -- when a waiting job should try again, if nothing changes before
     waiting INTEGER NOT NULL       -- whether jobs may be parked under this key
 ) WITHOUT ROWID;
 CREATE INDEX tenure_guard_expiry ON tenure_guard (expires);
@@ -22,5 +22,5 @@ CREATE TABLE tenure_parked (
 );
 CREATE INDEX tenure_parked_order ON tenure_parked (guard, rank, key);
 
-ALTER TABLE tenure_job ADD COLUMN only_one TEXT;  -- while this job lives, no other with the same is stored
+ALTER TABLE tenure_job ADD COLUMN only_one TEXT;  -- no other job with this value is stored before this one ends
 CREATE UNIQUE INDEX tenure_job_only_one ON tenure_job (only_one) WHERE only_one IS NOT NULL;

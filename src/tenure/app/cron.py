@@ -1,0 +1,151 @@
+"""`app.cron`: runs the schedules of an app, and publishes their ticks to the ledger and the queues."""
+
+import pkgutil
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tenure.backends.contract import Parts
+from tenure.backends.ledger import ALL_SCHEDULES, Ledger, TickRecord, TickState
+from tenure.cron.builder import Schedules
+from tenure.cron.decision import PlannedTick, plan, reason_to_skip
+from tenure.cron.follow_up import RunInline
+from tenure.cron.loop import InlineTickRunner, SchedulerLoop
+from tenure.cron.publisher import TickPublisher
+from tenure.cron.schedule import DueTick, Schedule, tick_id
+from tenure.cron.scheduler import Scheduler
+from tenure.cron.tick_recorder import TickRecorder
+from tenure.definition.job import Job
+from tenure.errors import SettingsError
+from tenure.events import Listeners
+
+_MINUTE = 60_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TickResult:
+    """The result of one tick; `is_new` when the tick was not in the ledger before."""
+
+    schedule: Schedule
+    record: TickRecord
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """The schedules of an app; nothing is opened until it is used."""
+
+    schedules: Schedules
+    environment: str
+    listeners: Listeners
+    parts: Callable[[], Parts]
+    publisher: Callable[[Ledger], TickPublisher]
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of the app's backend, or of the store beside it."""
+        if (ledger := self.parts().ledger) is not None:
+            return ledger
+        raise SettingsError(
+            "this backend has no ledger of schedules, and without one a tick could be enqueued twice; name a place "
+            'that all schedulers share with the setting store, such as "redis://host" or "postgresql://host/name"'
+        )
+
+    def loop(self) -> SchedulerLoop:
+        """A loop that runs the schedules until it is stopped; any number of them may run at once."""
+        ledger = self.ledger
+        inline = InlineTickRunner(self.publisher(ledger))
+        return SchedulerLoop(self.scheduler(inline.submit), inline)
+
+    def companions(self) -> list[TickRecorder]:
+        """The roles that record, beside a worker, how the jobs of ticks ended; none where there is no ledger."""
+        try:
+            ledger = self.ledger
+        except SettingsError:
+            return []
+        made: list[Scheduler] = []
+
+        def release() -> None:
+            if not made:
+                made.append(self.scheduler(None))
+            made[0].follow_up()
+
+        return [TickRecorder(ledger, self.listeners, release)]
+
+    def run(self, at: int | None = None, only: Collection[str] = ()) -> list[TickResult]:
+        """Run the ticks of this minute and those missed before; or the ticks of another time, or of named schedules.
+
+        Jobs are put on their queues; those that are inline run here, one after the other.
+        """
+        ledger = self.ledger
+        inline: list[tuple[Schedule, int]] = []
+        runner = InlineTickRunner(self.publisher(ledger))
+        scheduler = self.scheduler(lambda schedule, tick: inline.append((schedule, tick)))
+        now = ledger.time()
+        moment = now if at is None else at
+        steps = plan(self.schedules.all(), moment, self.environment, only)
+        off = {step.schedule.name: why for step in steps if (why := reason_to_skip(step.schedule, self.environment))}
+        due = [DueTick(step.schedule, step.tick) for step in steps if step.schedule.name not in off]
+        before = set(ledger.known([tick_id(each.schedule.name, each.tick) for each in due]))
+        if at is None and not only:
+            scheduler.beat(since=moment - moment % _MINUTE - 1)
+        scheduler.enter_due(due, now, only or None)
+        while inline:
+            runner.perform(*inline.pop(0))
+            if not inline:
+                scheduler.follow_up()
+        known = ledger.known([tick_id(each.schedule.name, each.tick) for each in due])
+        return [_result(step, known, before, off) for step in steps]
+
+    def history(self, name: str, *, states: Sequence[TickState] = (), limit: int = 20) -> list[TickRecord]:
+        """The newest ticks of a schedule, also of one that no longer exists."""
+        return self.ledger.history(name, states=states, limit=limit)
+
+    def pause(self, name: str | None = None) -> None:
+        """Skip the ticks of a schedule, or of all schedules, until `resume`."""
+        self.ledger.pause(ALL_SCHEDULES if name is None else self.schedules.get(name).name)
+
+    def resume(self, name: str | None = None) -> None:
+        self.ledger.resume(ALL_SCHEDULES if name is None else name)
+
+    def scheduler(self, run_inline: RunInline | None) -> Scheduler:
+        """A scheduler that the caller drives; `run_inline` receives the ticks that run in this process."""
+        ledger = self.ledger
+        return Scheduler(self.schedules.all(), ledger, self.publisher(ledger), self.environment, run_inline)
+
+
+def _result(
+    step: PlannedTick, known: Mapping[str, TickRecord], before: Collection[str], off: Mapping[str, str]
+) -> TickResult:
+    """The result of a step; a tick that does not run in this environment is reported and not recorded."""
+    name, id = step.schedule.name, tick_id(step.schedule.name, step.tick)
+    due = step.schedule.due_at(step.tick)
+    skipped = TickRecord(id=id, schedule=name, tick=step.tick, due=due, state="skipped", why=off.get(name))
+    return TickResult(step.schedule, known.get(id, skipped), id not in before)
+
+
+if TYPE_CHECKING:
+    from tenure.app.tenure import Tenure
+
+
+def schedules_of(app: "Tenure") -> Schedules:
+    """An empty registry with the time zone, the handlers and the setting `schedules` of this app."""
+
+    def check(job: Job) -> None:
+        handler = app.registry.resolve(job.handler, app.queues.resolve(job.queue))
+        handler.shape.pack(job.payload)
+
+    return Schedules(app.settings.timezone, check, lambda: _register(app, app.settings.schedules))
+
+
+def _register(app: "Tenure", place: str | None) -> None:
+    """Call the function at `module:function` with the app, if there is one."""
+    if place is None:
+        return
+    try:
+        register = pkgutil.resolve_name(place)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingsError(
+            f"the setting schedules names {place!r}, which cannot be found: {error}; write it as module:function"
+        ) from error
+    register(app)

@@ -1,0 +1,34 @@
+"""The decorator that `app.job(...)` returns."""
+
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+
+from tenure.definition.context import Context
+from tenure.definition.handler import HandlerOptions, from_function
+from tenure.definition.job_function import Enqueue, JobFunction
+from tenure.definition.registry import Registry
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Decorator:
+    """Makes a function a job of an app."""
+
+    def __init__(self, registry: Registry, enqueue: Enqueue, options: HandlerOptions) -> None:
+        self._registry = registry
+        self._enqueue = enqueue
+        self._options = options
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> JobFunction[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> JobFunction[P, R]: ...
+
+    def __call__(self, function: Any, /) -> Any:
+        options: HandlerOptions = {**self._options}
+        key = options.pop("name", None) or function.__name__
+        handler = from_function(key, function, options)
+        self._registry.add(handler)
+        return JobFunction(function, handler, self._enqueue)

@@ -1,0 +1,199 @@
+"""What the doctor asks the backend, the store and the app, a bounded number of rows of each; nothing here decides."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from urllib.parse import parse_qs, urlsplit
+
+from msgspec import structs
+
+from tenure.app.doctor.facts import Deaths, DoctorFacts, Kept, Keys, Misfit, Sample, Timing
+from tenure.app.explain.collect import opened
+from tenure.app.tenure import Tenure
+from tenure.backends.ledger import ALL_SCHEDULES, Ledger
+from tenure.backends.parts import Jobs
+from tenure.backends.records import Fact, JobRecord, WorkerRecord
+from tenure.backends.url import without_secrets
+from tenure.clock import MICROSECOND
+from tenure.cron.decision import reason_to_skip
+from tenure.errors import SettingsError, TenureError
+from tenure.wire.signing import kid_of
+
+HEADS = 10_000  # messages whose key is looked at: a fifth of a second on SQLite
+SAMPLE = 200  # waiting jobs that are opened
+_PAGE = 1000
+_LATE = 120 * MICROSECOND  # a tick that is not entered by then was not seen by any scheduler
+_HOUR, _DAY = 3600.0, 86_400.0
+
+
+def collect_facts(app: Tenure, *, has_handlers: bool) -> DoctorFacts:
+    """The facts; only the failure where the backend cannot be opened."""
+    settings = app.settings
+    timing = Timing(
+        lease=settings.lease, stop_grace=settings.stop_grace, default_timeout=settings.default_timeout or None
+    )
+    facts = DoctorFacts(place=without_secrets(settings.url), environment=settings.environment, timing=timing)
+    try:
+        return _looked(app, facts, has_handlers)
+    except TenureError as error:
+        return structs.replace(facts, failure=str(error))
+
+
+def _looked(app: Tenure, facts: DoctorFacts, has_handlers: bool) -> DoctorFacts:
+    backend = app.backend
+    skew, ahead = _clocks(app)
+    return structs.replace(
+        facts,
+        timing=structs.replace(facts.timing, runs=_runs(app)),
+        schema=None if backend.schema is None else backend.schema.version(),
+        steps_taken=() if backend.schema is None else tuple(backend.schema.steps_taken),
+        missing_indexes=None if backend.schema is None else tuple(backend.schema.missing_indexes()),
+        server=tuple(_embedded(app) if backend.server is None else backend.server.facts()),
+        sqlite=None if backend.file is None else backend.file.sqlite_version,
+        skew=skew,
+        ahead=ahead,
+        keys=_keys(app),
+        sample=_sample(app) if has_handlers else None,
+        unserved=_unserved(app),
+        undeployed=_undeployed(app),
+        schedules=_schedules(app) if has_handlers else None,
+        deaths=_deaths(app),
+    )
+
+
+def _embedded(app: Tenure) -> list[Fact]:
+    """What a file of ours promises is decided by its URL."""
+    parts = urlsplit(app.settings.url)
+    if parts.scheme != "sqlite":
+        return []
+    (synchronous,) = parse_qs(parts.query).get("synchronous", ["full"])
+    loses = synchronous == "normal"
+    promise = "a power cut may cost the last jobs" if loses else "a job is on disk before enqueue returns"
+    return [Fact("durability", f"{promise} (synchronous={synchronous})", warning=loses)]
+
+
+def _clocks(app: Tenure) -> tuple[float | None, dict[str, float]]:
+    """How far the server's clock is ahead of ours, and clocks of workers ahead of the server's, in seconds."""
+    ledger = _ledger(app)
+    if ledger is None:
+        return None, {}
+    before = time.time()
+    theirs = ledger.time()
+    ours = (before + time.time()) / 2
+    registry = app.parts().workers
+    workers = [] if registry is None else registry.alive()
+    server = ledger.time()
+    return theirs / MICROSECOND - ours, {each.id: (each.seen_at - server) / MICROSECOND for each in workers}
+
+
+def _keys(app: Tenure) -> Keys:
+    ring = app.channel().wire.ring
+    keys = Keys(ring=tuple(ring.kids), verify=app.settings.verify)
+    if app.backend.jobs is None:
+        return keys
+    heads = _heads(app.backend.jobs)
+    sealed = Counter(map(kid_of, islice(heads, HEADS)))
+    return structs.replace(keys, sealed=dict(sealed), whole=next(heads, None) is None)
+
+
+def _heads(jobs: Jobs) -> Iterator[bytes]:
+    heads, cursor = jobs.heads(limit=_PAGE)
+    yield from heads
+    while cursor is not None:
+        heads, cursor = jobs.heads(limit=_PAGE, cursor=cursor)
+        yield from heads
+
+
+def _sample(app: Tenure) -> Sample | None:
+    jobs = app.backend.jobs
+    if jobs is None:
+        return None
+    misfits, seen = [], 0
+    for job in islice(_waiting(jobs), SAMPLE):
+        record = jobs.find(job.id)
+        if record is None or record.body is None:
+            continue  # it has ended meanwhile
+        seen += 1
+        _, obstacle = opened(app, record, has_handlers=True)
+        if obstacle is not None:
+            misfits.append(Misfit(job.id, job.handler, obstacle.code))
+    return Sample(seen, tuple(misfits))
+
+
+def _waiting(jobs: Jobs) -> Iterator[JobRecord]:
+    """The first of each queue and state, so that one long queue does not hide the others."""
+    for state in ("ready", "delayed", "parked"):
+        for queue in jobs.queues_with(state):
+            yield from jobs.page(state, queue, limit=SAMPLE // 4)[0]
+
+
+def _unserved(app: Tenure) -> dict[str, int] | None:
+    parts = app.parts()
+    if parts.queues is None or parts.workers is None:
+        return None
+    served = {queue for worker in parts.workers.alive() for queue in worker.queues}
+    counts = parts.queues.counts(ended=False)
+    return {queue: counts[queue]["ready"] for queue in counts if counts[queue]["ready"] and queue not in served}
+
+
+def _undeployed(app: Tenure) -> dict[str, int]:
+    """Handlers of waiting jobs that workers listen for and do not have; older workers do not tell."""
+    jobs, workers = app.backend.jobs, app.parts().workers
+    if jobs is None or workers is None:
+        return {}
+    serving: dict[str, list[WorkerRecord]] = {}
+    for worker in workers.alive():
+        for queue in worker.queues:
+            serving.setdefault(queue, []).append(worker)
+    return dict(
+        Counter(
+            job.handler
+            for job in islice(_waiting(jobs), SAMPLE)
+            if job.queue in serving
+            and all(each.handlers and job.handler not in each.handlers for each in serving[job.queue])
+        )
+    )
+
+
+def _schedules(app: Tenure) -> tuple[Kept, ...] | None:
+    ledger = _ledger(app)
+    known = app.schedules.all() if ledger else ()
+    if ledger is None or not known:
+        return None
+    paused, last, now = ledger.paused(), ledger.last_ticks(), ledger.time()
+    if ALL_SCHEDULES in paused:
+        return None
+    active = [
+        schedule
+        for schedule in known
+        if schedule.name not in paused and reason_to_skip(schedule, app.settings.environment) is None
+    ]
+    found = [
+        Kept(each.name, each.before(now - _LATE - round(each.jitter * MICROSECOND)), last.get(each.name))
+        for each in active
+    ]
+    return tuple(found) or None
+
+
+def _deaths(app: Tenure) -> Deaths | None:
+    parts = app.parts()
+    if parts.stats is None:
+        return None
+    counts = None if parts.queues is None else parts.queues.counts(ended=False)
+    letters = None if counts is None else sum(states["dead"] for states in counts.values())
+    hour, day = (sum(each.dead for each in app.statistics(seconds)) for seconds in (_HOUR, _DAY))
+    return Deaths(letters=letters, hour=hour, day=day)
+
+
+def _runs(app: Tenure) -> dict[str, float]:
+    if app.parts().stats is None:
+        return {}
+    return {each.name: each.run.p99 for each in app.statistics(_DAY, "handler") if each.run.p99 is not None}
+
+
+def _ledger(app: Tenure) -> Ledger | None:
+    try:
+        return app.cron.ledger
+    except SettingsError:
+        return None

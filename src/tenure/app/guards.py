@@ -1,0 +1,261 @@
+"""Guards from outside: look at them, reset them, and use them without a job; `app.guards`."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Literal, NamedTuple
+
+from tenure.definition.context import Context
+from tenure.definition.job import new_id
+from tenure.errors import BackendError, Cancel, CircuitOpen, DeadlineExceeded, Postpone, RateLimited, SettingsError
+from tenure.guards.breaker import Breaker
+from tenure.guards.guard import (
+    Ending,
+    Refusal,
+    forget_keys,
+    pause_queue,
+    paused,
+    renew_guards,
+    settle_guards,
+    take_guard,
+    take_guards,
+)
+from tenure.guards.rate_limit import RateLimit, parse_rate
+from tenure.guards.states import (
+    WAKE_ALL,
+    Circuit,
+    Holder,
+    Paused,
+    claim_key,
+    concurrency_key,
+    lock_key,
+    pause_key,
+    rate_key,
+    unpack,
+)
+from tenure.guards.store import Store
+from tenure.worker.guard_holder import GuardRules
+
+
+class Usage(NamedTuple):
+    """How many could start at once, and how many of those have been used; `again` is seconds until the next."""
+
+    used: int
+    burst: int
+    again: float
+
+
+class Limiter:
+    """A rate under a name: that of a queue, of a handler or key, or one of your own."""
+
+    def __init__(self, store: Callable[[], Store], guard: RateLimit) -> None:
+        self._store = store
+        self._guard = guard
+
+    def allow(self) -> bool:
+        """Spend a token if there is one."""
+        return self._spend() is None
+
+    def throttle(self) -> None:
+        """Spend a token, or raise RateLimited with the seconds until the next."""
+        if (refusal := self._spend()) is not None:
+            again = self.usage().again
+            raise RateLimited(f"{refusal.key!r} is limited to {self._guard.rate}; try again in {again:.2g} s", again)
+
+    def usage(self) -> Usage:
+        now, states = self._store().look([self._guard.key])
+        state = unpack(states.get(self._guard.key))
+        free = self._guard.tokens(state, now)
+        again = max(0, self._guard.bucket(state, now).next_at() - now) / 1_000_000
+        return Usage(self._guard.rate.burst - free, self._guard.rate.burst, again)
+
+    def reset(self) -> None:
+        """Fill the bucket."""
+        self._store().change([forget_keys(self._guard.key)])
+
+    def _spend(self) -> Refusal | None:
+        refusal: Refusal | None = self._store().change([take_guards([self._guard], Holder(new_id(), 1, 0.0))])[0]
+        return refusal
+
+
+class Guards:
+    """`app.guards`."""
+
+    def __init__(
+        self, store: Callable[[], Store], rules: GuardRules, seconds: float, place: Callable[[], str | None]
+    ) -> None:
+        """Locks and slots are held for `seconds` unless renewed; `place` names the backend if the store is another."""
+        self.store = store
+        self._place = place
+        self._seconds = seconds
+        self.rules = rules
+
+    def forget(self, idempotency_key: str) -> bool:
+        """Let a job with this key run again; whether the key was known."""
+        return self._drop(claim_key(idempotency_key))
+
+    def unlock(self, name: str) -> bool:
+        """Free the single-instance lock of this name, whoever holds it."""
+        return self._drop(lock_key(name))
+
+    def free(self, handler: str, key: str | None = None) -> bool:
+        """Free all places that `at_most` gives out for a handler, or for a key."""
+        return self._drop(concurrency_key(handler, key))
+
+    def queue(self, name: str) -> Limiter:
+        """The limiter of a queue, as the setting `rates` says."""
+        guard = self.rules.queue_rate(name)
+        if guard is None:
+            raise SettingsError(f"queue {name!r} has no rate; set one with rates.{name}")
+        return Limiter(self.store, guard)
+
+    def rate(self, rate: str | int, *, handler: str | None = None, key: str | None = None) -> Limiter:
+        """The limiter that jobs of this handler or key share, or one of your own under a key."""
+        return Limiter(self.store, RateLimit(rate_key(handler or "", key), parse_rate(rate)))
+
+    def breaker(self, name: str) -> "BreakerHandle":
+        """The breaker of this name; jobs use the same with the option `breaker`, and with `ctx.breaker`."""
+        return BreakerHandle(self.store, self.rules.breaker(name), name, self._seconds)
+
+    def around_backend(self) -> "BreakerHandle | None":
+        """The breaker that all workers share around the backend; None where guards live there, and each has its own."""
+        place = self._place()
+        if place is None:
+            return None
+        return BreakerHandle(self.store, self.rules.backend_breaker(place), place, self._seconds)
+
+    def pause(self, queue: str, reason: str | None = None) -> bool:
+        """Have no worker lease from a queue, from about a second on; False when it was paused before."""
+        return bool(self.store().change([pause_queue(queue, reason)])[0])
+
+    def resume(self, queue: str) -> bool:
+        """Have workers lease from a queue again; whether it was paused."""
+        return self._drop(pause_key(queue))
+
+    def paused(self, *queues: str) -> dict[str, Paused]:
+        """Those of these queues that are paused, since when and why."""
+        return paused(self.store(), queues)
+
+    def _drop(self, key: str) -> bool:
+        return bool(self.store().change([forget_keys(key)])[0])
+
+
+logger = logging.getLogger(__name__)
+
+BreakerState = Literal["closed", "open", "half_open"]
+_STORE_IS_DOWN = 2.0
+
+
+class BreakerHandle:
+    """A circuit breaker under a name, for calls of what may be down: `with app.guards.breaker("stripe").closed():`."""
+
+    def __init__(self, store: Callable[[], Store], guard: Breaker, name: str, seconds: float) -> None:
+        """`seconds` is how long a probe is held unless renewed."""
+        self._store = store
+        self._guard = guard
+        self._name = name
+        self._seconds = seconds
+
+    def closed(self) -> "BreakerCall":
+        """Around a call of what may be down: raises CircuitOpen instead of trying, and counts what fails."""
+        return BreakerCall(self._store, self._guard, self._name, Holder(new_id(), 1, self._seconds))
+
+    def within(self, context: Context) -> "BreakerCall":
+        """The same within a job, which waits for the breaker unless its handler minds CircuitOpen itself."""
+        holder = Holder(context.id, context.fence, self._seconds)
+        return BreakerCall(self._store, self._guard, self._name, holder, context)
+
+    def state(self) -> BreakerState:
+        circuit, now = self._circuit()
+        if circuit is None or not circuit.until:
+            return "closed"
+        return "open" if circuit.until > now else "half_open"
+
+    def failures(self) -> int:
+        circuit, _ = self._circuit()
+        return 0 if circuit is None else circuit.failures
+
+    def reset(self) -> None:
+        """Close it, whatever happened."""
+        self._store().change([forget_keys(self._guard.key, wake=WAKE_ALL)])
+
+    def _circuit(self) -> tuple[Circuit | None, int]:
+        now, states = self._store().look([self._guard.key])
+        state = unpack(states.get(self._guard.key))
+        return (state if isinstance(state, Circuit) else None), now
+
+
+class BreakerCall:
+    """One passage; whoever is the probe keeps its place for as long as the call takes, and a process that dies not."""
+
+    def __init__(
+        self, store: Callable[[], Store], guard: Breaker, name: str, holder: Holder, context: Context | None = None
+    ) -> None:
+        self._store = store
+        self._guard = guard
+        self._name = name
+        self._holder = holder
+        self._context = context
+        self._over = threading.Event()
+
+    def __enter__(self) -> None:
+        self._keep(self._take())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._settle(self._tells(error))
+
+    async def __aenter__(self) -> None:
+        # Kept only once it is known here that it was taken: nobody would end it otherwise.
+        self._keep(await asyncio.to_thread(self._take))
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        await asyncio.to_thread(self._settle, self._tells(error))
+
+    def _take(self) -> bool:
+        """Whether this is the probe."""
+        try:
+            taken: Refusal | bool = self._store().change([take_guard(self._guard, self._holder)])[0]
+        except BackendError as error:
+            if self._context is None:
+                raise
+            raise Postpone(_STORE_IS_DOWN, f"the breaker {self._name!r} cannot be asked: {error}") from error
+        if not isinstance(taken, Refusal):
+            return taken
+        story = f"{self._name!r} has failed too often, and is left alone for a while"
+        raise CircuitOpen(story) if self._context is None else CircuitOpen(story, taken.key, taken.until)
+
+    def _keep(self, is_probe: bool) -> None:
+        if is_probe:
+            threading.Thread(target=self._renew, name=f"tenure-probe-{self._name}", daemon=True).start()
+
+    def _renew(self) -> None:
+        while not self._over.wait(self._holder.seconds / 3):
+            try:
+                self._store().change([renew_guards([self._guard], self._holder)])
+            except BackendError as error:
+                logger.warning("the probe of breaker %r could not be renewed: %s", self._name, error)
+
+    def _settle(self, succeeded: bool | None) -> None:
+        """What was called has done what it has, whether or not that can be written down."""
+        self._over.set()
+        try:
+            self._store().change([settle_guards([self._guard], self._holder, Ending(over=True, succeeded=succeeded))])
+        except BackendError as error:
+            logger.warning("breaker %r was not told how a call went: %s", self._name, error)
+
+    def _tells(self, error: BaseException | None) -> bool | None:
+        """Whether what was called works; None when that was not the reason for the end."""
+        if error is None:
+            return True
+        if isinstance(error, (Postpone, Cancel, CircuitOpen)):
+            return None
+        if isinstance(error, asyncio.CancelledError):  # a coroutine whose time is over is cancelled too
+            return False if self._context and self._context.time_left == 0 else None
+        return False if isinstance(error, (Exception, DeadlineExceeded)) else None

@@ -1,0 +1,337 @@
+"""Manager: claim, run and settle jobs one at a time, in a loop of one's own, by the verbs that workers use.
+
+A worker of Tenure does all this by itself; a manager is for code that was written around such a loop.
+A manager belongs to one thread. What it claims is leased for `seconds`, and `touch` renews that.
+"""
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import UNSET, structs
+
+from tenure.app.dead_letters import DeadLetterQueue
+from tenure.app.workers import DAY, BackendWorkers, new_worker_id
+from tenure.backends.contract import trim_ended
+from tenure.backends.messages import Abandon, Ack, Lease, Nack, Park, Verdict
+from tenure.backends.records import WorkerRecord
+from tenure.clock import MICROSECOND, to_datetime
+from tenure.definition import context
+from tenure.definition.builder import JobBuilder
+from tenure.definition.context import LocalLink
+from tenure.definition.failure import from_exception
+from tenure.definition.registry import QueueClass
+from tenure.errors import InvalidJob, JobNotFound
+from tenure.events import Enqueued, Event, Leased, LeaseLost, Reaped, Settled
+from tenure.execution.attempt import Attempt, to_context
+from tenure.execution.outcome import Outcome, is_json, normalise
+from tenure.worker.pipeline import settlement
+
+_CHUNK = 500
+_DEBOUNCE = 5.0
+_ENDED = ("done", "cancelled", "expired")
+Queue = str | QueueClass
+
+
+class Manager:
+    """What `app.manager()` returns."""
+
+    def __init__(
+        self,
+        workers: BackendWorkers,
+        define: Callable[[str, Any], JobBuilder],
+        dead_letters: Callable[[], DeadLetterQueue],
+        seconds: float,
+    ) -> None:
+        """`seconds` is how long a claim lasts, and a worker is known, without being touched."""
+        self._workers = workers
+        self._backend = workers.backend
+        self._claims = ManualClaims(workers, seconds)
+        self._define = define
+        self._dead_letters = dead_letters
+        self._seconds = seconds
+        self._touched: dict[str, float] = {}
+
+    def add_alias(self, alias: str, queue: Queue) -> None:
+        """Another name for a queue, in any case."""
+        self._workers.queues.alias(alias, self.resolve_queue(queue))
+
+    def resolve_queue(self, queue: Queue) -> str:
+        """The name of a queue, from a name, an alias, a class or an instance."""
+        if not isinstance(queue, str):
+            self._workers.queues.add(queue)
+        return self._workers.queues.resolve(queue)
+
+    def push(
+        self, task: str, data: Any = None, queue: Queue | None = None, available_at: datetime | None = None
+    ) -> str:
+        """Put a job for this handler on a queue, that of the handler unless given, and return its id."""
+        builder = self._define(task, data)
+        if queue is not None:
+            builder.queue(self.resolve_queue(queue))
+        return (builder if available_at is None else builder.scheduled_at(available_at)).dispatch()
+
+    def register_worker(self, queues: Iterable[Queue] = ()) -> WorkerRecord:
+        """Make a worker known to others, on these queues or those of the settings."""
+        now = self._workers.clock.now()
+        worker = WorkerRecord(
+            id=new_worker_id(),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            queues=tuple(map(self.resolve_queue, queues or self._workers.settings.queues)),
+            runner="manager",
+            concurrency=1,
+            started_at=now,
+            seen_at=now,
+        )
+        return self._greet(worker)
+
+    def touch(self, worker: WorkerRecord, debounce: float = _DEBOUNCE) -> WorkerRecord:
+        """Say that a worker lives, and renew what it has claimed; at most once in `debounce` seconds."""
+        if time.monotonic() - self._touched.get(worker.id, float("-inf")) < debounce:
+            return worker
+        self._claims.renew(worker.id)
+        return self._greet(structs.replace(worker, seen_at=self._workers.clock.now()))
+
+    def unregister(self, worker: WorkerRecord) -> None:
+        """A worker ends; what it has claimed and not settled goes back to its place at no cost."""
+        self._claims.hand_back(worker.id)
+        self._touched.pop(worker.id, None)
+        if self._workers.parts.workers is not None:
+            self._workers.parts.workers.remove(worker.id)
+
+    def delete_stale(self, grace: float | None = None) -> list[WorkerRecord]:
+        """Forget the workers that were not seen for so many seconds; who they were. All are forgotten in time."""
+        workers = self._workers.parts.workers
+        if workers is None:
+            return []
+        latest = self._workers.clock.now() - round((self._seconds if grace is None else grace) * MICROSECOND)
+        stale = [worker for worker in workers.alive() if worker.seen_at < latest]
+        for worker in stale:
+            workers.remove(worker.id)
+        return stale
+
+    def next_job(self, queues: Sequence[Queue], worker: WorkerRecord) -> "ManualJob | None":
+        """Claim the next job of these queues, or of the worker's own; None when nothing may run now."""
+        names = [self.resolve_queue(queue) for queue in queues] or list(worker.queues)
+        return self._claims.take(names, worker.id)
+
+    def mark_complete(self, job: "ManualJob", result: Any = None) -> bool:
+        """The job is done; False when its claim had passed to another holder."""
+        return self._claims.conclude(job, job.attempt, job.succeeded(result))[1]
+
+    def mark_failed(self, job: "ManualJob", error: BaseException) -> bool:
+        """The job is dead, whatever its budget; False when its claim had passed to another holder."""
+        return self._claims.conclude(job, job.with_budget(0), job.failed(error, self._workers.clock.now()))[1]
+
+    def retry(self, job: "ManualJob | str", error: BaseException | None = None) -> datetime | None:
+        """Have a claimed job tried again, whatever its budget, or a dead one by its id; when that is.
+
+        None when the claim had passed to another holder, who decides now.
+        """
+        now = self._workers.clock.now()
+        if isinstance(job, str):
+            self._replay(job)
+            return to_datetime(now)
+        verdict, is_ours = self._claims.conclude(job, job.with_budget(job.attempts + 1), job.failed(error, now))
+        delay = verdict.delay if isinstance(verdict, Nack) else 0.0
+        return to_datetime(now + round(delay * MICROSECOND)) if is_ours else None
+
+    def reset_stuck(self, queues: Iterable[Queue] = ()) -> list[str]:
+        """Return jobs to their place whose claim is over, as every worker does by itself; their ids."""
+        names = [self.resolve_queue(queue) for queue in queues]
+        if not names:
+            jobs = self._backend.jobs
+            leased = [] if jobs is None else jobs.queues_with("leased")
+            names = list(dict.fromkeys([*self._workers.settings.queues, *leased]))
+        reaped = self._backend.reap(names)
+        if reaped:
+            crashed = tuple(each.id for each in reaped if each.crashed)
+            self._claims.emit(Reaped(tuple(each.id for each in reaped), crashed))
+        return [each.id for each in reaped]
+
+    def rotate(self, complete: float | None = None, failed: float | None = None) -> int:
+        """Delete jobs that ended, or died, more than so many days ago: as the settings say unless given, 0 keeps."""
+        kept = self._workers.settings.retention
+        days = {state: getattr(kept, state) if complete is None else complete for state in _ENDED}
+        days["dead"] = kept.dead if failed is None else failed
+        return sum(self._trim(state, each) for state, each in days.items() if each)
+
+    def _greet(self, worker: WorkerRecord) -> WorkerRecord:
+        self._touched[worker.id] = time.monotonic()
+        if self._workers.parts.workers is not None:
+            self._workers.parts.workers.announce(worker, self._seconds)
+        return worker
+
+    def _replay(self, id: str) -> None:
+        if not self._dead_letters().replay([id]):
+            raise JobNotFound(f"no job {id!r} is dead here; only those can be tried again by their id")
+
+    def _trim(self, state: str, days: float) -> int:
+        before = self._workers.clock.now() - round(days * DAY * MICROSECOND)
+        deleted = 0
+        while chunk := trim_ended(self._workers.parts, state, before, _CHUNK):
+            deleted += chunk
+        return deleted
+
+
+class ManualClaims:
+    """What is held, by the ids of jobs; guards are taken and given back as ever."""
+
+    def __init__(self, workers: BackendWorkers, seconds: float) -> None:
+        """`seconds` is how long a claim lasts without being renewed."""
+        self._workers = workers
+        self._backend, self._pipeline, self._warden = workers.backend, workers.pipeline, workers.pipeline.guards
+        self._seconds = seconds
+        self._held: dict[str, ManualJob] = {}
+
+    def take(self, queues: list[str], worker: str) -> "ManualJob | None":
+        """The next job that may run; what may not is settled on the way."""
+        while leases := self._lease(queues):
+            self.emit(Leased(leases[0].queue, (leases[0].id,)))
+            attempts, verdicts = self._pipeline.admit(leases)
+            for verdict in verdicts:
+                self._settle(verdict)
+            if attempts and (job := self._opened(attempts[0], worker)):
+                self._held[job.id] = job
+                return job
+        return None
+
+    def conclude(self, job: "ManualJob", attempt: Attempt, outcome: Outcome) -> tuple[Verdict, bool]:
+        """What follows from an outcome, and whether it was still ours to say."""
+        if self._held.get(job.id) is not job:
+            raise InvalidJob(f"job {job.id!r} is not claimed here: it was settled, or its claim was lost")
+        self._pipeline.worker = job.worker
+        verdict = self._pipeline.conclude(attempt, outcome)
+        is_ours = self._settle(verdict)
+        del self._held[job.id]  # not before: who could not reach the backend tries again
+        return verdict, is_ours
+
+    def renew(self, worker: str) -> None:
+        held = self._of(worker)
+        lost = self._backend.renew(held, seconds=self._seconds) if held else []
+        lost += self._warden.renew([lease for lease in held if lease not in lost])
+        self._warden.drop(lost)
+        for lease in lost:
+            self._held.pop(lease.id, None)
+        if lost:
+            self.emit(LeaseLost(tuple(lease.id for lease in lost), "renew"))
+
+    def hand_back(self, worker: str) -> None:
+        """To their place, at no cost."""
+        for lease in self._of(worker):
+            del self._held[lease.id]
+            self._settle(Nack(lease=lease, reason="unstarted"))
+
+    def emit(self, event: Event) -> None:
+        self._workers.listeners.emit(event)
+
+    def _of(self, worker: str) -> list[Lease]:
+        return [job.lease for job in self._held.values() if job.worker == worker]
+
+    def _lease(self, queues: list[str]) -> Sequence[Lease]:
+        """From the first queue that may be leased from and has any."""
+        room, _ = self._warden.room(queues)
+        for portion, _ in room:
+            if leases := self._backend.lease(portion, limit=1, seconds=self._seconds):
+                return leases
+        return ()
+
+    def _opened(self, attempt: Attempt, worker: str) -> "ManualJob | None":
+        """The job with its payload; one whose payload does not fit is dead, as in every worker."""
+        now = self._workers.clock.now()
+        try:
+            value = attempt.handler.unpack(attempt.envelope.payload, attempt.envelope.payload_version)
+        except Exception as error:  # declared types run code of their own while they are built
+            failure = from_exception(error, now, attempt.number)
+            unfit = Outcome(kind="unfit", started=now, seconds=0.0, failure=failure)
+            self._settle(self._pipeline.conclude(attempt, unfit))
+            return None
+        return ManualJob(attempt, value, worker, now)
+
+    def _settle(self, verdict: Verdict) -> bool:
+        """In the order that loses nothing: guards elsewhere, jobs that follow, the job itself; whether it was ours."""
+        (verdict,) = self._warden.attach([verdict])
+        self._warden.mark([verdict])
+        if isinstance(verdict, (Ack, Abandon)) and verdict.follow:
+            new = set(self._backend.put(verdict.follow))
+            for message in verdict.follow:
+                if message.id in new:
+                    self.emit(Enqueued(message.queue, message.handler, (message.id,)))
+        lost = self._apply(verdict)
+        self.emit(LeaseLost((verdict.lease.id,), "settle") if lost else Settled((settlement(verdict),)))
+        return not lost
+
+    def _apply(self, verdict: Verdict) -> list[Lease]:
+        match verdict:
+            case Ack():
+                return self._backend.ack([verdict])
+            case Nack():
+                return self._backend.nack([verdict])
+            case Abandon():
+                return self._backend.abandon([verdict])
+            case Park():
+                return [] if self._backend.parking is None else self._backend.parking.park([verdict])
+
+
+class ManualJob:
+    """What `next_job` returns: `task` is the handler's key, `data` the payload in its declared type."""
+
+    def __init__(self, attempt: Attempt, data: Any, worker: str, now: int) -> None:
+        envelope = attempt.envelope
+        self.attempt, self.worker, self.lease = attempt, worker, _lease(attempt)
+        self.id, self.queue, self.task, self.name = self.lease.id, self.lease.queue, envelope.job, envelope.name
+        self.attempts, self.max_retries = self.lease.attempts, envelope.max_retries
+        self.meta: dict[str, Any] = {} if envelope.meta is UNSET else envelope.meta
+        self.data = data
+        self._started, self._begun = now, time.perf_counter()
+
+    @property
+    def may_retry(self) -> bool:
+        """Whether its budget allows another attempt after this one."""
+        return self.attempts < self.max_retries
+
+    @property
+    def available_at(self) -> datetime:
+        return to_datetime(self.lease.due)
+
+    def run(self) -> Any:
+        """Call the handler here and now; what it raises is yours to settle."""
+        handler = self.attempt.handler
+        subject = to_context(self.attempt, self.data, LocalLink())
+        instance = () if handler.make is None else (handler.make(),)
+        token = context.enter(subject)
+        try:
+            result = handler.call(*instance, subject, self.data)
+            return asyncio.run(result) if handler.is_async else result
+        finally:
+            context.leave(token)
+
+    def succeeded(self, result: Any) -> Outcome:
+        return Outcome(
+            kind="succeeded",
+            started=self._started,
+            seconds=self._seconds(),
+            output=normalise(result, ""),
+            is_json=is_json(result),
+        )
+
+    def failed(self, error: BaseException | None, now: int) -> Outcome:
+        failure = None if error is None else from_exception(error, now, self.attempt.number)
+        return Outcome(kind="failed", started=self._started, seconds=self._seconds(), failure=failure)
+
+    def with_budget(self, retries: int) -> Attempt:
+        """The attempt as if its job had so many retries."""
+        return structs.replace(self.attempt, envelope=structs.replace(self.attempt.envelope, max_retries=retries))
+
+    def _seconds(self) -> float:
+        return time.perf_counter() - self._begun
+
+
+def _lease(attempt: Attempt) -> Lease:
+    lease: Lease = attempt.ticket
+    return lease

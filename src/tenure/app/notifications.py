@@ -1,0 +1,70 @@
+"""The notifications of an app, from its settings and its code."""
+
+from collections.abc import Callable
+from functools import partial
+
+from tenure.app.guards import Guards
+from tenure.backends.contract import Parts
+from tenure.builtin.url_destination import Resolve, resolve
+from tenure.errors import InvalidJob, SettingsError, TenureError
+from tenure.guards.rate_limit import parse_rate
+from tenure.notifications.mail import Mailer
+from tenure.notifications.notice import Notice, RenderedNotice, with_record
+from tenure.notifications.notifier import Deliver, Subscription
+from tenure.notifications.webhook import Webhook
+from tenure.recipients import Notification
+from tenure.settings import Settings
+
+
+class AppNotifications:
+    """What a notifier needs from the app; nothing is opened until there is something to send."""
+
+    def __init__(self, parts: Callable[[], Parts], guards: Guards) -> None:
+        self._parts = parts
+        self._guards = guards
+
+    def completed(self, notice: Notice) -> Notice:
+        jobs = self._parts().jobs
+        record = None if notice.id is None or jobs is None else jobs.find(notice.id)
+        return notice if record is None else with_record(notice, record)
+
+    def may_send(self, name: str, rate: str | int) -> bool:
+        return self._guards.rate(_plain(rate), key=f"notification {name}").allow()
+
+
+def subscription(
+    name: str,
+    notification: Notification,
+    settings: Settings,
+    enqueue: Callable[[str, RenderedNotice], object],
+    find: Resolve = resolve,
+) -> Subscription:
+    """The notification with its channels; a notification that could never be delivered is refused."""
+    channels: dict[str, Deliver] = {}
+    try:
+        parse_rate(_plain(notification.rate))
+        if notification.job is not None:
+            channels["job"] = partial(enqueue, notification.job)
+        if notification.webhook is not None:
+            channels["webhook"] = Webhook(notification.webhook, settings.http, find).deliver
+        if notification.mail:
+            mailer = Mailer(settings.mail)
+            mailer.check()
+            channels["mail"] = partial(mailer.deliver, notification.mail)
+    except (InvalidJob, SettingsError) as error:
+        raise SettingsError(f"notification {name!r}: {error}") from error
+    return Subscription(name, notification, channels)
+
+
+def check_jobs(handlers: tuple[str, ...], define: Callable[[str], object]) -> None:
+    """Refuse to start a worker while a notification names a handler that does not exist."""
+    for handler in handlers:
+        try:
+            define(handler)
+        except TenureError as error:
+            raise SettingsError(f"a notification names a job that cannot be enqueued: {error}") from error
+
+
+def _plain(rate: str | int) -> str | int:
+    """The rate; a whole number may come as text from the environment."""
+    return int(rate) if isinstance(rate, str) and rate.isdecimal() else rate

@@ -1,0 +1,179 @@
+"""OpenBackends: the backends of an app, each opened once, with the wire that seals and opens its messages."""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from msgspec import structs
+
+from tenure.app.tracing import Tracing
+from tenure.backends.contract import Backend
+from tenure.backends.messages import Lease, Message, Verdict
+from tenure.backends.metered import MeteredBackend
+from tenure.backends.sync import SyncBackend
+from tenure.backends.url import open_backend
+from tenure.clock import Clock
+from tenure.definition.handler import Handler
+from tenure.definition.job import Job, new_id
+from tenure.definition.registry import Queues, Registry
+from tenure.errors import InvalidJob, SettingsError, TenureError
+from tenure.metrics.collector import Collector, MemoryCollector, NoCollector, SafeCollector
+from tenure.settings import Settings
+from tenure.wire.envelope import Callbacks, Envelope, Follower, Wire, due_at
+from tenure.wire.signing import Key, Ring, load_or_create_key, new_key, parse_key
+
+logger = logging.getLogger(__name__)
+
+_DEVELOPMENT_SECRET = b"a secret that is none: for development"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBackend:
+    """A backend and the wire that seals and opens its messages."""
+
+    backend: Backend
+    wire: Wire
+
+
+class OpenBackends:
+    """Opens each backend on first use; `run_now` runs a job for the sync backend."""
+
+    def __init__(
+        self, settings: Settings, clock: Clock, run_now: Callable[[Lease, OpenBackend], Verdict], collector: Collector
+    ) -> None:
+        self._settings = settings
+        self._collectors: list[Collector] = []
+        if type(collector) is not NoCollector:
+            self._collectors.append(collector if type(collector) is MemoryCollector else SafeCollector(collector))
+        self._clock = clock
+        self._run_now = run_now
+        self._open: dict[str, OpenBackend] = {}
+        self._opening = threading.Lock()
+
+    def url(self, backend: str | None) -> str:
+        """The URL of a name from the settings, or the given URL."""
+        return self._settings.url if backend is None else self._settings.backends.get(backend, backend)
+
+    def get(self, backend: str | None = None) -> OpenBackend:
+        url = self.url(backend)
+        with self._opening:
+            if url not in self._open:
+                self._open[url] = self._opened(url)
+            return self._open[url]
+
+    def count_with(self, collector: Collector) -> None:
+        """Count what the backends do with this collector too, from now on."""
+        self._collectors.append(collector)
+        with self._opening:
+            for url, channel in self._open.items():
+                metered = MeteredBackend(channel.backend, urlsplit(url).scheme, collector)
+                self._open[url] = OpenBackend(metered, channel.wire)
+
+    def close(self) -> None:
+        while self._open:
+            self._open.popitem()[1].backend.close()
+
+    def _opened(self, url: str) -> OpenBackend:
+        backend = open_backend(url, self._clock)
+        try:
+            ring = self._ring(backend)
+            wire = Wire(ring, self._settings.max_bytes, self._settings.audience)
+        except TenureError:
+            backend.close()
+            raise
+        backend.use_keys(ring)
+        metered = backend
+        for collector in self._collectors:
+            metered = MeteredBackend(metered, urlsplit(url).scheme, collector)
+        channel = OpenBackend(metered, wire)
+        if isinstance(backend, SyncBackend):
+            backend.runs_with(lambda lease: self._run_now(lease, channel))
+        return channel
+
+    def _ring(self, backend: Backend) -> Ring:
+        if self._settings.keys:
+            keys = [parse_key(text) for text in self._settings.keys]
+        elif backend.file is not None:
+            keys = [load_or_create_key(backend.file.key_path)]
+        elif backend.in_process:
+            keys = [new_key()]
+        elif self._settings.environment == "development":
+            logger.warning("no key is set: messages are signed with a publicly known key")
+            keys = [Key("development", _DEVELOPMENT_SECRET)]
+        else:
+            raise SettingsError(
+                "messages on a shared backend must be signed, and no key is set; make one with `tenure key new` "
+                "and put it into TENURE_KEYS (or TENURE_KEYS_FILE) of every producer and worker"
+            )
+        return Ring(keys, verify=self._settings.verify, scopes=self._settings.scopes)
+
+
+_MAX_DEPTH = 8  # levels of callbacks; a longer sequence of jobs is a chain
+
+
+@dataclass(frozen=True, slots=True)
+class Sealer:
+    """Turns a job, and the jobs that follow it, into a message."""
+
+    registry: Registry
+    queues: Queues
+    clock: Clock
+    tracing: Tracing | None = None
+
+    def message(self, job: Job, channel: OpenBackend) -> Message:
+        identifier, now = job.id or new_id(), self.clock.now()
+        envelope = self._envelope(job, channel, identifier, now, depth=0)
+        return Message(
+            id=identifier,
+            queue=envelope.queue,
+            body=channel.wire.seal_envelope(envelope),
+            handler=job.handler,
+            name=job.name,
+            priority=job.priority,
+            delay=job.delay,
+            due=due_at(job, now) if job.at is not None else 0,
+            unique=job.unique,
+            is_new=job.id is None,
+        )
+
+    def _envelope(self, job: Job, channel: OpenBackend, identifier: str, now: int, depth: int) -> Envelope:
+        if (queue := self.queues.resolve(job.queue)) != job.queue:
+            job = job.replace(queue=queue)
+        handler = self.registry.resolve(job.handler, job.queue)
+        _check_may_leave_process(handler, channel.backend)
+        callbacks = self._callbacks(job, channel, now, depth + 1) if job.has_followers else None
+        packed = handler.shape.pack(job.payload)
+        envelope = channel.wire.envelope(job, packed, identifier, now, handler.version, callbacks)
+        trace = self.tracing and self.tracing.current()
+        return structs.replace(envelope, trace=trace) if trace else envelope
+
+    def _callbacks(self, job: Job, channel: OpenBackend, now: int, depth: int) -> Callbacks:
+        if depth > _MAX_DEPTH:
+            raise InvalidJob(f"callbacks are nested deeper than {_MAX_DEPTH} jobs; use `chain` for a sequence of jobs")
+
+        def made(jobs: Sequence[Job]) -> tuple[Follower, ...]:
+            return tuple(self._follower(each, channel, now, depth) for each in jobs)
+
+        return Callbacks(made(job.then), made(job.on_failure), made(job.finally_), made(job.chain))
+
+    def follower(self, job: Job, channel: OpenBackend) -> Follower:
+        """A follower that is not part of the message it follows, such as `on_dead`."""
+        return self._follower(job, channel, self.clock.now(), depth=1)
+
+    def _follower(self, job: Job, channel: OpenBackend, now: int, depth: int) -> Follower:
+        if job.id is not None:
+            raise InvalidJob(
+                f"job {job.id!r} follows another job and must not have an id; it gets one when it is enqueued"
+            )
+        message = self._envelope(job.replace(delay=0.0), channel, "", now, depth)
+        return Follower(message, job.delay)
+
+
+def _check_may_leave_process(handler: Handler, backend: Backend) -> None:
+    if handler.in_process and not backend.in_process:
+        raise InvalidJob(
+            f"a {handler.key!r} job cannot leave this process, and this backend sends it to others; "
+            "make the callable a function with @app.job, or enqueue it on memory:// or sync://"
+        )

@@ -1,0 +1,95 @@
+"""Job results and statistics."""
+
+import time
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from tenure.backends.contract import Parts, required
+from tenure.backends.parts import StatsStore
+from tenure.backends.records import JobRecord, WorkerRecord
+from tenure.clock import MICROSECOND, Clock
+from tenure.errors import BackendError, JobFailed, JobNotFound, ResultTimeout
+from tenure.events import END_STATES
+from tenure.metrics.queue_signals import EarlierCounts, QueueSignals, queue_signals
+from tenure.metrics.statistics import SLOT_MICROSECONDS, By, Summary, merge_slots, summaries
+
+_FIRST_PAUSE = 0.005
+_LONGEST_PAUSE = 0.5
+
+
+def wait_for_end(parts: Parts, id: str, timeout: float) -> JobRecord:
+    """Wait until a job has ended; return its record. The pauses between two looks grow.
+
+    An archive beside a broker knows only jobs that have run, so an unknown job may still be waiting.
+    """
+    jobs, may_wait = required(parts.jobs, "results or records of jobs"), parts.archive is not None
+    give_up, pause = time.monotonic() + timeout, _FIRST_PAUSE
+    while True:
+        record = jobs.find(id)
+        if record is not None and record.state in END_STATES:
+            return record
+        left = give_up - time.monotonic()
+        if record is None and not (may_wait and timeout):
+            raise JobNotFound(f"no job {id!r} is known here; {_why(may_wait)}")
+        if left <= 0:
+            state = "not known to have run" if record is None else record.state
+            raise ResultTimeout(f"job {id!r} is {state} and has not ended within {timeout:g} s")
+        time.sleep(min(pause, left))
+        pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+
+def _why(may_wait: bool) -> str:
+    reasons = "it may have been trimmed, or live on another backend"
+    return f"it may not have run yet, which this backend cannot show, or {reasons[3:]}" if may_wait else reasons
+
+
+def value_of(record: JobRecord) -> Any:
+    """What the handler returned, as far as it is stored; a value that was cut, or is not JSON, is returned as text."""
+    if record.state != "done":
+        error = f": {record.failures[-1].type}: {record.failures[-1].message}" if record.failures else ""
+        raise JobFailed(f"job {record.id!r} is {record.state} ({record.reason}){error}")
+    if record.output is None or record.run is None or not record.run.is_json:
+        return record.output
+    try:
+        return msgspec.json.decode(record.output)
+    except msgspec.DecodeError:
+        return record.output
+
+
+def summarise_stats(stats: StatsStore, clock: Clock, seconds: float, *ways: By) -> list[list[Summary]]:
+    """What workers counted in about the last `seconds`, grouped in each of these ways.
+
+    Whole slots are counted, the current one included.
+    """
+    now = clock.now()
+    since = (now - round(seconds * MICROSECOND)) // SLOT_MICROSECONDS * SLOT_MICROSECONDS
+    tallies = merge_slots(stats.read(since, now + SLOT_MICROSECONDS))
+    return [summaries(tallies, (now - since) / MICROSECOND, by) for by in ways]
+
+
+def read_signals(parts: Parts, clock: Clock) -> list[QueueSignals]:
+    """The signals of every queue that has jobs or workers."""
+    if parts.queues is None:
+        raise BackendError("this backend does not count its jobs, so it has no signals")
+    counts = parts.queues.counts(ended=False)
+    ages = parts.queues.oldest(list(counts))
+    try:
+        workers = required(parts.workers, "registry of workers").alive()
+    except BackendError:  # there is none, or the store beside a broker does not answer
+        return queue_signals(counts, ages, None, None)
+    rates: Counter[str] = Counter()
+    for worker in workers:
+        rates.update(dict.fromkeys(worker.queues, 0))
+        rates.update(worker.rates)
+    return queue_signals(counts, ages, rates, _before(workers, clock.now()))
+
+
+def _before(workers: list[WorkerRecord], now: int) -> EarlierCounts | None:
+    """An earlier count of unfinished jobs, by the worker that counted them; the oldest if there are several."""
+    known = [(worker.live_at, worker.live) for worker in workers if worker.live_at]
+    if not known:
+        return None
+    at, live = min(known, key=lambda each: each[0])
+    return EarlierCounts((now - at) / MICROSECOND, live)

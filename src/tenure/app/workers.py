@@ -1,0 +1,250 @@
+"""Builds workers from the settings and the parts of an app."""
+
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import msgspec
+from msgspec.structs import asdict
+
+from tenure.app.open_backends import OpenBackend, Sealer
+from tenure.app.stores import Stores, guard_holder_for
+from tenure.backends.contract import Backend, Parts
+from tenure.backends.messages import Lease, Verdict
+from tenure.backends.records import LaneRecord, WorkerRecord
+from tenure.clock import Clock
+from tenure.definition.builder import JobBuilder
+from tenure.definition.registry import Queues, Registry
+from tenure.definition.retry import RetryPolicy
+from tenure.errors import SettingsError, TenureError
+from tenure.events import Listeners
+from tenure.execution.attempt import Performer
+from tenure.execution.deadline import deadline_for_this_thread
+from tenure.execution.inline import InlineRunner
+from tenure.execution.parent.child_process import ChildProcess
+from tenure.execution.parent.runner import ChildProcessRunner
+from tenure.execution.runner import RecycleLimits, Runner
+from tenure.guards.store import Store
+from tenure.redaction import Redactor
+from tenure.settings import Settings
+from tenure.wire.envelope import Follower
+from tenure.worker.archive_writer import ArchiveWriter
+from tenure.worker.guard_holder import GuardHolder, GuardRules
+from tenure.worker.heartbeat import Heartbeat, Throughput
+from tenure.worker.janitor import Janitor
+from tenure.worker.lane import Lane, RunnerKind, WorkerOptions, arrange_lanes
+from tenure.worker.logs import DatedLogFile, ExecutionLog, log_outcomes
+from tenure.worker.pipeline import JobDefaults, Pipeline
+from tenure.worker.queue_hooks import QueueHooks
+from tenure.worker.roles import Role
+from tenure.worker.stats_recorder import StatsRecorder
+from tenure.worker.worker import Worker
+
+DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBuilder:
+    """Builds what runs the jobs of an app: workers, manual workers, and the path of jobs that run at once."""
+
+    settings: Settings
+    clock: Clock
+    registry: Registry
+    queues: Queues
+    listeners: Listeners
+    stores: Stores
+    sealer: Sealer
+    rules: GuardRules
+    retry: RetryPolicy
+    define: Callable[[str], JobBuilder]
+
+    def for_backend(self, channel: OpenBackend, lease: float | None = None) -> "BackendWorkers":
+        """What the workers on one backend share; guards are held for `lease` seconds unless renewed."""
+        pipeline = self.pipeline(channel, self.warden(channel.backend, lease))
+        store, parts = self.stores.guards(channel.backend), self.stores.parts(channel.backend)
+        return BackendWorkers(
+            self.settings, self.clock, self.listeners, self.queues, channel.backend, pipeline, store, parts
+        )
+
+    def run_now(self, lease: Lease, channel: OpenBackend) -> Verdict:
+        """Run one job as a worker would, without a worker; the sync backend uses this."""
+        verdict = self._verdict_now(lease, channel)
+        log_outcomes([verdict])
+        return verdict
+
+    def warden(self, backend: Backend, lease: float | None = None) -> GuardHolder:
+        store, url = self.stores.guards(backend), self.settings.url
+        return guard_holder_for(backend, store, self.rules, lease or self.settings.lease, url)
+
+    def pipeline(self, channel: OpenBackend, warden: GuardHolder) -> Pipeline:
+        defaults = JobDefaults(
+            retry=self.retry,
+            timeout=self.settings.default_timeout,
+            unknown_timeout=self.settings.unknown_patience,
+            on_dead=self._on_dead(channel),
+            max_output=self.settings.max_output,
+        )
+        return Pipeline(channel.wire, self.registry, self.clock, defaults, guards=warden)
+
+    def _on_dead(self, channel: OpenBackend) -> Follower | None:
+        if self.settings.on_dead is None:
+            return None
+        try:
+            return self.sealer.follower(self.define(self.settings.on_dead).build(), channel)
+        except TenureError as error:
+            raise SettingsError(f"the setting on_dead names a job that cannot be enqueued: {error}") from error
+
+    def _verdict_now(self, lease: Lease, channel: OpenBackend) -> Verdict:
+        warden = self.warden(channel.backend)
+        pipeline = self.pipeline(channel, warden)
+        attempts, verdicts = pipeline.admit([lease])
+        if verdicts:
+            return verdicts[0]
+        with Performer(self.clock, deadline_for_this_thread()) as performer:
+            verdict = pipeline.conclude(attempts[0], performer.perform(attempts[0]))
+        warden.mark(warden.attach([verdict]))
+        return verdict
+
+
+@dataclass(frozen=True, slots=True)
+class BackendWorkers:
+    """What all workers on one backend share."""
+
+    settings: Settings
+    clock: Clock
+    listeners: Listeners
+    queues: Queues
+    backend: Backend
+    pipeline: Pipeline
+    store: Store
+    parts: Parts
+
+    def worker(
+        self, lanes: Sequence[Lane], terms: WorkerOptions, location: str | None, companions: Iterable[Role] = ()
+    ) -> Worker:
+        """A worker; child processes import the app from `location`, `companions` are additional roles."""
+        name, started = new_worker_id(), self.clock.now()
+
+        def describe() -> WorkerRecord:
+            live_at, live = pace.live() if pace else (0, {})
+            return WorkerRecord(
+                id=name,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                queues=terms.queues,
+                runner=", ".join(dict.fromkeys(lane.runner for lane in lanes)),
+                concurrency=sum(lane.concurrency for lane in lanes),
+                started_at=started,
+                seen_at=self.clock.now(),
+                jobs=worker.jobs(),
+                counts={status.value: count for status, count in list(worker.tally.items())},
+                lanes=tuple(map(_record, lanes)),
+                rates=pace.rates() if pace else {},
+                live=live,
+                live_at=live_at,
+                handlers=self.pipeline.handlers,
+                kids=self.pipeline.kids,
+            )
+
+        roles: list[Role] = [self.janitor(), self._hooks(terms.queues, name), *companions]
+        if self.parts.workers is not None:
+            roles.append(Heartbeat(self.parts.workers, describe))
+        listeners = Listeners(self.listeners)
+        pace: Throughput | None = None
+        if self.parts.stats is not None:
+            bookkeeper = StatsRecorder(self.parts.stats, self.clock, name)
+            listeners.add(bookkeeper)
+            roles.append(bookkeeper)
+            if self.parts.workers is not None:
+                pace = Throughput(self.backend.queues, self.parts.workers, self.clock, bookkeeper.ended)
+        lanes_and_runners = [(lane, self._runner(lane, terms, location)) for lane in lanes]
+        worker = Worker(self.backend, lanes_and_runners, terms, self.pipeline, listeners, name, roles)
+        if self.parts.archive is not None:
+            worker.set_archive_writer(ArchiveWriter(self.parts.archive, self.clock))
+        if self.settings.execution_log is not None:
+            worker.set_execution_log(self._execution_log(self.settings.execution_log))
+        return worker
+
+    def _execution_log(self, pattern: str) -> ExecutionLog:
+        file, redactor = DatedLogFile(pattern, self.settings.log_keep), Redactor(self.settings.sensitive)
+        return ExecutionLog(file, self.clock, redactor, self.settings.max_output)
+
+    def janitor(self) -> Janitor:
+        kept = {state: days * DAY for state, days in msgspec.structs.asdict(self.settings.retention).items()}
+        return Janitor(self.parts, self.clock, kept, self.store)
+
+    def _hooks(self, queues: Sequence[str], worker: str) -> QueueHooks:
+        limits = (self.settings.refresh_interval, self.settings.hook_timeout)
+        return QueueHooks(self.queues.classes(queues), worker, *limits)
+
+    def _runner(self, lane: Lane, terms: WorkerOptions, location: str | None) -> Runner:
+        wear = RecycleLimits(self.settings.recycle_after, self.settings.max_memory)
+        if lane.runner == "inline":
+            return InlineRunner(self.clock, None if terms.is_bounded or wear == RecycleLimits() else wear)
+        if self.backend.in_process:
+            raise SettingsError(
+                f"the {lane.runner!r} runner cannot work on a backend that lives in this process: jobs that its child "
+                "processes enqueue would be lost; choose the runner inline, or a backend that processes share, "
+                "such as sqlite:///jobs.db"
+            )
+        command = [sys.executable, "-m", "tenure.cli.process.child", _importable(location, lane.runner), lane.runner]
+        size, slots = (lane.concurrency, 1) if lane.runner == "process" else (1, lane.concurrency)
+        arguments = [str(os.getpid()), str(slots)]
+        return ChildProcessRunner(
+            lambda: ChildProcess([*command, *arguments], os.environ, slots), size, slots, self.clock, wear
+        )
+
+
+def _importable(location: str | None, runner: str) -> str:
+    if location and not location.startswith("__main__:"):
+        return location
+    found = "its location is not known" if location is None else f"{location!r} is the running script"
+    raise SettingsError(
+        f"the {runner!r} runner has child processes import the app, and {found}; "
+        'put the app into a module and name it with location="module:attr" or the setting app, '
+        "or choose the runner inline, which runs jobs in this process"
+    )
+
+
+def _record(lane: Lane) -> LaneRecord:
+    return LaneRecord(name=lane.name, queues=lane.queues, runner=lane.runner, concurrency=lane.concurrency)
+
+
+def new_worker_id() -> str:
+    """A new id for a worker in this process."""
+    return f"{socket.gethostname()[:40]}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+def queues_of(settings: Settings) -> Sequence[str]:
+    """All queues that the settings assign to workers."""
+    if not settings.lanes:
+        return settings.queues
+    return [queue for lane in settings.lanes.values() for queue in lane.queues]
+
+
+def find_lanes(wanted: Iterable[str | Lane], settings: Settings, queues: Queues) -> list[Lane]:
+    """Lanes, given by name or as values, in the order in which a worker serves them."""
+    found = [_configured(each, settings) if isinstance(each, str) else each for each in wanted]
+    return arrange_lanes([_resolved(lane, queues) for lane in found])
+
+
+def _configured(name: str, settings: Settings) -> Lane:
+    if name not in settings.lanes:
+        known = f"known ones: {', '.join(settings.lanes)}" if settings.lanes else "the settings have none"
+        raise SettingsError(f"there is no lane {name!r}; {known}")
+    values = asdict(settings.lanes[name])
+    return Lane(**{**values, "name": name, "runner": cast("RunnerKind", values["runner"])})
+
+
+def _resolved(lane: Lane, queues: Queues) -> Lane:
+    return Lane(
+        queues=tuple(map(queues.resolve, lane.queues)),
+        weights={queues.resolve(queue): weight for queue, weight in lane.weights.items()},
+        runner=lane.runner,
+        concurrency=lane.concurrency,
+        name=lane.name,
+    )

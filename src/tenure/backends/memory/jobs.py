@@ -1,0 +1,216 @@
+"""The jobs, counts, dead letters and archive of the memory backend; every answer reads the whole table."""
+
+import threading
+from collections.abc import Iterable, Sequence
+
+from msgspec import structs
+
+from tenure.backends.job_archive import merge_records, sort_time
+from tenure.backends.memory.table import ENDED_WELL, JobEntry, JobTable
+from tenure.backends.parts import HEAD_BYTES
+from tenure.backends.records import JobRecord, NewDeadLetter
+from tenure.clock import MICROSECOND
+from tenure.events import END_STATES, JOB_STATES
+
+
+class MemoryJobs:
+    def __init__(self, table: JobTable) -> None:
+        self._table = table
+
+    def find(self, id: str) -> JobRecord | None:
+        with self._table.changed:
+            entry = self._table.entries.get(id)
+            return None if entry is None else entry.record(self._table.owner, id in self._table.asked)
+
+    def queues_with(self, state: str) -> list[str]:
+        return sorted({entry.message.queue for entry in _where(self._table, state)})
+
+    def page(
+        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
+    ) -> tuple[list[JobRecord], str | None]:
+        with self._table.changed:
+            records = [
+                (entry.record(self._table.owner), entry.place[-1])
+                for entry in _where(self._table, state)
+                if entry.message.queue == queue
+            ]
+        if before is not None:
+            records = [each for each in records if each[0].finished_at is None or each[0].finished_at < before]
+        return _page(records, state, limit, cursor)
+
+    def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
+        with self._table.changed:
+            old = [
+                entry.message.id
+                for entry in _where(self._table, state)
+                if entry.finished is not None and entry.finished < before and queue in (None, entry.message.queue)
+            ]
+            for id in old[:limit]:
+                del self._table.entries[id]
+            return len(old[:limit])
+
+    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
+        live = _where(self._table, "ready", "delayed", "parked", "leased")
+        found = sorted((entry.place[-1], entry.message.body[:HEAD_BYTES]) for entry in live)
+        rest = [(place, head) for place, head in found if place > int(cursor or 0)]
+        page = rest[:limit]
+        return [head for _, head in page], str(page[-1][0]) if len(rest) > limit else None
+
+    def waiting(self) -> list[JobRecord]:
+        """Ready and delayed jobs, by queue and then in the order they would run once due; for tests."""
+        with self._table.changed:
+            entries = sorted(
+                _where(self._table, "ready", "delayed"), key=lambda entry: (entry.message.queue, entry.place)
+            )
+            return [entry.record(self._table.owner) for entry in entries]
+
+
+class MemoryQueueCounts:
+    def __init__(self, table: JobTable) -> None:
+        self._table = table
+
+    def counts(self, *, ended: bool = True) -> dict[str, dict[str, int]]:
+        with self._table.changed:
+            found: dict[str, dict[str, int]] = {}
+            for entry in self._table.entries.values():
+                if not ended and entry.state in ENDED_WELL:
+                    continue
+                states = found.setdefault(entry.message.queue, dict.fromkeys(JOB_STATES, 0))
+                states[entry.state] += 1
+            return found
+
+    def oldest(self, queues: Sequence[str]) -> dict[str, float]:
+        with self._table.changed:
+            now = self._table.clock.now()
+            waiting = [
+                (entry.fence > 0, entry.due, entry.message.queue)
+                for entry in self._table.entries.values()
+                if entry.state == "ready" or (entry.state == "delayed" and entry.due <= now)
+            ]
+        found: dict[str, float] = {}
+        for _, due, queue in sorted(waiting):
+            if queue in queues:
+                found.setdefault(queue, max(0, now - due) / MICROSECOND)
+        return found
+
+
+class MemoryDeadLetters:
+    def __init__(self, table: JobTable) -> None:
+        self._table = table
+
+    def page(
+        self, *, queue: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
+    ) -> list[JobRecord]:
+        with self._table.changed:
+            records = [entry.record(self._table.owner) for entry in _where(self._table, "dead")]
+        records = [record for record in records if queue in (None, record.queue)]
+        records.sort(key=lambda record: (record.finished_at or 0, record.id))
+        return [record for record in records if after is None or (record.finished_at or 0, record.id) > after][:limit]
+
+    def replay(self, ids: Sequence[str]) -> list[str]:
+        with self._table.changed:
+            now = self._table.clock.now()
+            entries = sorted(self._dead(ids), key=lambda entry: (entry.enqueued, entry.message.id))
+            for entry in entries:
+                entry.place = (-entry.message.priority, self._table.next_key())
+                entry.due = now
+                entry.attempts = entry.crashes = 0
+                entry.suspect, entry.ended, entry.reason, entry.finished = False, None, None, None
+                self._table.wait_until(entry, 0, now)
+            self._table.changed.notify_all()
+            return [entry.message.id for entry in entries]
+
+    def discard(self, ids: Sequence[str]) -> list[str]:
+        with self._table.changed:
+            gone = [entry.message.id for entry in self._dead(ids)]
+            for id in gone:
+                del self._table.entries[id]
+            return gone
+
+    def add(self, letters: Sequence[NewDeadLetter]) -> list[str]:
+        with self._table.changed:
+            now, fresh = self._table.clock.now(), []
+            for letter in letters:
+                if letter.message.id in self._table.entries:
+                    continue
+                entry = self._table.add(letter.message, now, now)
+                entry.state, entry.reason, entry.finished = "dead", letter.reason, now
+                entry.attempts = letter.attempts
+                entry.charge(None, letter.failure)
+                fresh.append(letter.message.id)
+            return fresh
+
+    def trim(self, before: int, limit: int, queue: str | None = None) -> int:
+        old = [letter.id for letter in self.page(queue=queue, limit=limit) if (letter.finished_at or 0) < before]
+        return len(self.discard(old))
+
+    def _dead(self, ids: Iterable[str]) -> list[JobEntry]:
+        found = [self._table.entries[id] for id in dict.fromkeys(ids) if id in self._table.entries]
+        return [entry for entry in found if entry.state == "dead"]
+
+
+class MemoryArchive:
+    """Records of jobs that live on a broker."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._records: dict[str, JobRecord] = {}
+
+    def save(self, records: Sequence[JobRecord]) -> None:
+        with self._lock:
+            self._records.update(merge_records(self._records, records))
+
+    def find(self, id: str) -> JobRecord | None:
+        return self._records.get(id)
+
+    def queues_with(self, state: str) -> list[str]:
+        with self._lock:
+            return sorted({record.queue for record in self._records.values() if record.state == state})
+
+    def page(
+        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
+    ) -> tuple[list[JobRecord], str | None]:
+        found = [each for each in reversed(self._of(state, queue)) if before is None or sort_time(each) < before]
+        first = (
+            0 if cursor is None else next((n for n, each in enumerate(found) if _sort_key(each) < cursor), len(found))
+        )
+        page = found[first : first + limit]
+        return page, _sort_key(page[-1]) if len(page) == limit else None
+
+    def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
+        old = [record.id for record in self._of(state, queue) if sort_time(record) < before][:limit]
+        with self._lock:
+            return sum(self._records.pop(id, None) is not None for id in old)
+
+    def _of(self, state: str, queue: str | None) -> list[JobRecord]:
+        """The records of a state and queue, oldest first."""
+        with self._lock:
+            found = [each for each in self._records.values() if each.state == state and queue in (None, each.queue)]
+        return sorted(found, key=_sort_key)
+
+
+def _sort_key(record: JobRecord) -> str:
+    return f"{sort_time(record):020d} {record.id}"
+
+
+def _where(table: JobTable, *states: str) -> list[JobEntry]:
+    with table.changed:
+        return [entry for entry in table.entries.values() if entry.state in states]
+
+
+def _page(
+    records: Iterable[tuple[JobRecord, int]], state: str, limit: int, cursor: str | None
+) -> tuple[list[JobRecord], str | None]:
+    """A page of records of one state, each with its order of enqueue; the cursor is the number already shown."""
+
+    def place(item: tuple[JobRecord, int]) -> tuple[int, int]:
+        record, order = item
+        if state in END_STATES:
+            return -(record.finished_at or 0), -order
+        when = {"delayed": record.due_at, "leased": record.lease_until or 0}
+        return when.get(state, -record.priority), order
+
+    start = int(cursor or 0)
+    ordered = [structs.replace(record, body=None) for record, _ in sorted(records, key=place)]
+    found = ordered[start : start + limit]
+    return found, str(start + limit) if len(found) == limit else None

@@ -1,0 +1,130 @@
+"""What travels between producers, backends and workers: a message, a lease on it, and the verdict that settles it."""
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from tenure.definition.failure import Failure
+from tenure.errors import Cancelled
+from tenure.events import Enqueued, Run
+from tenure.guards.store import Change
+
+Terminal = Literal["done", "cancelled", "expired"]
+Charge = Literal["attempt", "crash", "suspect"]
+ON_REQUEST = Cancelled.reason  # the recorded reason of a job that a user cancelled
+
+
+class Message(Struct, frozen=True, kw_only=True, gc=False):
+    """A sealed job on its way into a queue; `due` is UTC microseconds (0: at once), `delay` is seconds from now.
+
+    While a job that was put with the same `unique` waits or runs, a message is not stored.
+    With `is_new` the id was just made for this message: no job can have it, so the backend need not check.
+    """
+
+    id: str
+    queue: str
+    body: bytes
+    handler: str
+    name: str | None = None
+    priority: int = 5
+    delay: float = 0.0
+    due: int = 0
+    unique: str | None = None
+    is_new: bool = False
+
+
+class Lease(Struct, frozen=True, kw_only=True, gc=False):
+    """The right to run one message until a time; `token` is the backend's own handle.
+
+    `attempts` and `crashes` are what was counted before this lease; `due` is when the message could first start.
+    A `suspect` came back from a worker that vanished: if this lease expires too, that is a crash.
+    """
+
+    id: str
+    queue: str
+    body: bytes
+    owner: str
+    fence: int
+    attempts: int
+    crashes: int
+    suspect: bool
+    priority: int
+    due: int
+    token: Any
+
+
+class Ack(Struct, frozen=True, kw_only=True):
+    """The job has ended; the backend keeps a record without the body.
+
+    `run` describes its last attempt, if it ran.
+    `follow` are messages that the worker has put before it settles: backends ignore them.
+    `change`, here and below, is applied in the same step if the lease is still held, where the backend has guards.
+    """
+
+    lease: Lease
+    state: Terminal = "done"
+    seconds: float = 0.0
+    output: str | None = None
+    reason: str | None = None
+    follow: tuple[Message, ...] = ()
+    change: Change | None = None
+    run: Run | None = None
+
+
+class Nack(Struct, frozen=True, kw_only=True):
+    """The job goes back to its place after `delay` seconds; `charge` says what is counted, if anything.
+
+    A charge of `suspect` counts nothing yet: the job is leased alone next, and if that lease expires, it crashed.
+    """
+
+    lease: Lease
+    delay: float = 0.0
+    charge: Charge | None = None
+    failure: Failure | None = None
+    reason: str | None = None
+    change: Change | None = None
+    run: Run | None = None
+
+
+class Abandon(Struct, frozen=True, kw_only=True):
+    """The job goes to the dead letters, with its bytes and the reason."""
+
+    lease: Lease
+    reason: str
+    charge: Charge | None = None
+    failure: Failure | None = None
+    follow: tuple[Message, ...] = ()
+    change: Change | None = None
+    run: Run | None = None
+
+
+class Park(Struct, frozen=True, kw_only=True):
+    """The job waits in its place, at no cost, until the guard `key` changes or its time to try again has come.
+
+    The worker has applied `change` before it settles: backends ignore it.
+    """
+
+    lease: Lease
+    key: str
+    reason: str
+    change: Change | None = None
+
+
+Verdict = Ack | Nack | Abandon | Park
+
+
+class Reaped(Struct, frozen=True):
+    """A lease that expired; `crashed` when its job was a suspect already, and so was charged."""
+
+    id: str
+    queue: str
+    crashed: bool
+
+
+def enqueued_events(messages: Iterable[Message]) -> list[Enqueued]:
+    """One event for each queue and handler of messages that were put."""
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for message in messages:
+        kinds.setdefault((message.queue, message.handler), []).append(message.id)
+    return [Enqueued(queue, handler, tuple(ids)) for (queue, handler), ids in kinds.items()]

@@ -1,0 +1,78 @@
+"""RedisArchive: records of jobs that live on a broker: a hash of them, and a sorted set for each state and queue.
+
+All its keys share one hash tag, so that each verb is one step.
+"""
+
+from collections.abc import Sequence
+
+from tenure.backends.job_archive import decode_record, encode, merge_records, sort_time
+from tenure.backends.records import JobRecord
+from tenure.backends.redis.connections import Argument, RedisClient
+from tenure.backends.redis.retry import with_retries
+from tenure.backends.redis.scripts import KeyNames, Scripts
+
+_CHUNK = 500
+
+
+class RedisArchive:
+    """A record is written if the stored one has not changed since it was read; otherwise both are merged again."""
+
+    def __init__(self, client: RedisClient, scripts: Scripts, names: KeyNames) -> None:
+        self._client = client
+        self._scripts = scripts
+        self._key = names.records
+
+    def save(self, records: Sequence[JobRecord]) -> None:
+        for first in range(0, len(records), _CHUNK):
+            left = list(records[first : first + _CHUNK])
+            while left:
+                changed = self._save(left)
+                left = [record for record in left if record.id in changed]
+
+    def find(self, id: str) -> JobRecord | None:
+        found = with_retries(lambda: self._client.ask("HGET", f"{self._key}:jobs", id))
+        return None if found is None else decode_record(found)
+
+    def queues_with(self, state: str) -> list[str]:
+        places = with_retries(lambda: self._client.ask("SMEMBERS", f"{self._key}:places"))
+        named = [place.decode().partition(":") for place in places]
+        return sorted(queue for each, _, queue in named if each == state)
+
+    def page(
+        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
+    ) -> tuple[list[JobRecord], str | None]:
+        time, _, id = (cursor or str(before or "")).partition(":")
+        arguments: list[Argument] = [f"{state}:{queue}", limit, time, id]
+        found = with_retries(lambda: self._scripts.run("page_records", self._key, arguments))
+        page = [decode_record(record) for record in found]
+        return page, f"{sort_time(page[-1])}:{page[-1].id}" if len(page) == limit else None
+
+    def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
+        gone = 0
+        for name in self.queues_with(state) if queue is None else [queue]:
+            if gone < limit:
+                gone += int(self._scripts.run("trim_records", self._key, [f"{state}:{name}", before, limit - gone]))
+        return gone
+
+    def _save(self, records: Sequence[JobRecord]) -> set[str]:
+        """Save these; return the ids of the records that another worker changed meanwhile."""
+        ids = list(dict.fromkeys(record.id for record in records))
+        found = with_retries(lambda: self._client.ask("HMGET", f"{self._key}:jobs", *ids))
+        before = {id: record for id, record in zip(ids, found, strict=True) if record is not None}
+        known = {id: decode_record(record) for id, record in before.items()}
+        arguments: list[Argument] = []
+        for id, record in merge_records(known, records).items():
+            arguments += [
+                id,
+                before.get(id, b""),
+                _state_and_queue(known.get(id)),
+                encode(record),
+                _state_and_queue(record),
+                sort_time(record),
+            ]
+        changed = self._scripts.run("save_records", self._key, arguments) if arguments else []
+        return {id.decode() for id in changed}
+
+
+def _state_and_queue(record: JobRecord | None) -> str:
+    return "" if record is None else f"{record.state}:{record.queue}"

@@ -1,0 +1,121 @@
+"""RedisClaims: grants leases, waits for work, and returns expired leases to their place."""
+
+import itertools
+import secrets
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from tenure.backends.messages import Lease, Reaped
+from tenure.backends.redis import codec
+from tenure.backends.redis.connections import Argument, RedisClient
+from tenure.backends.redis.retry import Unconfirmed, with_retries
+from tenure.backends.redis.scripts import KeyNames, Scripts
+from tenure.clock import MICROSECOND
+from tenure.errors import BackendUnavailable
+
+_REAP_BATCH = 500
+_NO_DELAYED_JOB = 60.0  # the longest wait when no delayed job is known
+
+
+class RedisClaims:
+    """Every claim has its own owner token, which finds its leases after a lost answer."""
+
+    def __init__(self, client: RedisClient, scripts: Scripts, names: KeyNames, unconfirmed: Unconfirmed) -> None:
+        self._client = client
+        self._scripts = scripts
+        self._names = names
+        self._unconfirmed = unconfirmed
+        self._owner = secrets.token_hex(8)
+        self._claims = itertools.count(1)
+
+    def lease(self, queues: Sequence[str], *, limit: int, seconds: float, wait: float = 0.0) -> list[Lease]:
+        give_up = time.monotonic() + wait
+        microseconds = round(seconds * MICROSECOND)
+        woken = broken = False
+        while True:
+            leases, until_due = self._claim(queues, limit, microseconds, woken)
+            left = give_up - time.monotonic()
+            if leases or left <= 0:
+                return leases
+            try:
+                woken = self._client.wait(self._names.wakes(queues), min(left, until_due))
+            except BackendUnavailable:
+                if broken:
+                    raise
+                broken = True  # perhaps only an idle connection was cut: try one more claim
+
+    def reap(self, queues: Sequence[str]) -> list[Reaped]:
+        reaped: list[Reaped] = []
+        for queue in queues:
+            key, full = self._names.queue(queue), True
+            while full:
+                found = with_retries(partial(self._scripts.run, "reap", key, [_REAP_BATCH]))
+                reaped += [
+                    Reaped(id.decode(), queue, bool(crashed))
+                    for id, crashed in zip(found[::2], found[1::2], strict=True)
+                ]
+                full = len(found) == 2 * _REAP_BATCH
+        return reaped
+
+    def _claim(self, queues: Sequence[str], limit: int, microseconds: int, woken: bool) -> tuple[list[Lease], float]:
+        """Up to `limit` leases, and the time until the next delayed job is due."""
+        leases = self._regain(microseconds)
+        until_due = _NO_DELAYED_JOB
+        if leases:
+            return leases, 0.0
+        for queue in queues:
+            wanted: list[Argument] = [microseconds, limit - len(leases), int(not leases), int(woken)]
+            try:
+                owner, reply = self._claim_from(queue, wanted)
+            except BackendUnavailable:
+                if leases:  # return these leases; the next call asks about the unanswered claim
+                    break
+                if regained := self._regain(microseconds):
+                    return regained, 0.0
+                owner, reply = self._claim_from(queue, wanted)
+            if len(reply) == 2:
+                if reply[1]:
+                    until_due = min(until_due, (int(reply[1]) - int(reply[0])) / MICROSECOND)
+                continue
+            leases += _leases(reply, queue, owner)
+            if reply[4] or len(leases) >= limit:
+                break
+        return leases, max(0.0, until_due)
+
+    def _claim_from(self, queue: str, wanted: Sequence[Argument]) -> tuple[str, Any]:
+        owner = f"{self._owner}.{next(self._claims)}"
+        try:
+            return owner, self._scripts.run("claim", self._names.queue(queue), [owner, *wanted])
+        except BackendUnavailable:
+            self._unconfirmed.add_claim(queue, owner)
+            raise
+
+    def _regain(self, microseconds: int) -> list[Lease]:
+        """The leases that unanswered claims were granted."""
+        claims = self._unconfirmed.take_claims()
+        leases: list[Lease] = []
+        for position, (queue, owner) in enumerate(claims):
+            try:
+                leases += _leases(
+                    self._scripts.run("regain", self._names.queue(queue), [owner, microseconds]), queue, owner
+                )
+            except BackendUnavailable:
+                for claim in claims[position:]:
+                    self._unconfirmed.add_claim(*claim)
+                if not leases:
+                    raise
+                break
+        return leases
+
+
+def _leases(reply: Any, queue: str, owner: str) -> list[Lease]:
+    _, popped, metas, records, _ = reply
+    if not metas:
+        metas = itertools.repeat(None)
+    decode = codec.decode_lease
+    return [
+        decode(id, place, meta, record, queue, owner)
+        for id, place, meta, record in zip(popped[::2], popped[1::2], metas, records, strict=False)
+    ]

@@ -1,0 +1,127 @@
+"""RedisJobs and RedisQueueCounts: single jobs, pages of jobs, counts and ages; nothing here is on the hot path.
+
+Only its queue knows a job, so a job is searched in every queue: one script per queue, all queues at once.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import structs
+
+from tenure.backends.parts import HEAD_BYTES
+from tenure.backends.records import JobRecord
+from tenure.backends.redis import codec
+from tenure.backends.redis.retry import with_retries
+from tenure.backends.redis.scripts import Call, RedisQueues, Scripts
+from tenure.clock import MICROSECOND
+from tenure.events import END_STATES, JOB_STATES
+
+_SCAN_COUNT = 1000  # leases read at a time
+
+
+class RedisJobs:
+    """The cursor of a page is the number of jobs already shown."""
+
+    def __init__(self, scripts: Scripts, queues: RedisQueues) -> None:
+        self._scripts = scripts
+        self._queues = queues
+
+    def find(self, id: str) -> JobRecord | None:
+        for queue, found in self._queues.run("find", id):
+            if found:
+                return self._record(id, queue, found)
+        return None
+
+    def queues_with(self, state: str) -> list[str]:  # noqa: ARG002 - a queue without such jobs gives an empty page
+        return self._queues.all()
+
+    def page(
+        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
+    ) -> tuple[list[JobRecord], str | None]:
+        key, start = self._queues.key(queue), int(cursor or 0)
+        if cursor is None and before is not None and state in END_STATES:
+            start = with_retries(lambda: self._scripts.run("newer", key, [state, before]))
+        ids = with_retries(lambda: self._scripts.run("page", key, [state, start, limit]))
+        calls: list[Call] = [("find", key, [id]) for id in ids]
+        found = with_retries(lambda: self._scripts.run_each(calls)) if calls else []
+        records = [
+            structs.replace(record, body=None)
+            for id, each in zip(ids, found, strict=True)
+            if each and (record := self._record(id.decode(), queue, each)) and record.state == state
+        ]
+        return records, str(start + limit) if len(ids) == limit else None
+
+    def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
+        return trim(self._scripts, self._queues, state, before, limit, queue)
+
+    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
+        """Goes through the queues by name; the cursor is that of the server and its queue."""
+        queues = self._queues.all()
+        position, _, queue = (cursor or f"0:{queues[0] if queues else ''}").partition(":")
+        if queue not in queues:
+            return [], None
+        arguments = (position, limit, HEAD_BYTES)
+        ((_, (after, found)),) = self._queues.run("heads", *arguments, queues=[queue])
+        if after != b"0":
+            return found, f"{after.decode()}:{queue}"
+        rest = queues[queues.index(queue) + 1 :]
+        return found, f"0:{rest[0]}" if rest else None
+
+    def _record(self, id: str, queue: str, found: list[Any]) -> JobRecord | None:
+        state, record, meta, moment, outcome, failures, progress, asked, waits_for = found
+        errors = codec.decode_failures(failures)
+        if state == b"ended":
+            return codec.decode_ended(id, queue, record, errors)
+        if state == b"dead":
+            return codec.decode_dead(id, queue, moment, record, outcome, errors)
+        attempts, crashes, fence, _ = codec.decode_counters(meta)
+        more: dict[str, Any] = {"failures": errors}
+        if state == b"delayed":
+            more["due_at"] = int(moment)
+        if state == b"parked":
+            more["waits_for"] = waits_for.decode()
+        if state == b"leased":
+            holder = self._holder(id, queue)
+            if holder is None:
+                return self.find(id)  # a worker settled it meanwhile
+            more["owner"], fence, more["lease_until"] = holder
+            more |= {"progress": codec.decode_progress(progress), "cancel_asked": bool(asked)}
+        return codec.decode_live(id, queue, state.decode(), record, (attempts, crashes, fence), **more)
+
+    def _holder(self, id: str, queue: str) -> tuple[str, int, int] | None:
+        """Owner, fence and expiry of a job's lease, searched among all leases of its queue."""
+        pattern = re.sub(r"([*?\[\]\\^])", r"\\\1", id) + ":*"
+        cursor = b"0"
+        while True:
+            cursor, found = self._scripts.run("holder", self._queues.key(queue), [cursor, pattern, _SCAN_COUNT])
+            for member, expires in zip(found[::2], found[1::2], strict=True):
+                holds, owner, fence, _ = member.decode().rsplit(":", 3)
+                if holds == id:
+                    return owner, int(fence), int(expires)
+            if cursor == b"0":
+                return None
+
+
+class RedisQueueCounts:
+    def __init__(self, queues: RedisQueues) -> None:
+        self._queues = queues
+
+    def counts(self, *, ended: bool = True) -> dict[str, dict[str, int]]:
+        found = {queue: dict(zip(JOB_STATES, counts, strict=True)) for queue, counts in self._queues.run("counts")}
+        if not ended:
+            found = {queue: {**counts, "done": 0, "cancelled": 0, "expired": 0} for queue, counts in found.items()}
+        return {queue: counts for queue, counts in found.items() if any(counts.values())}
+
+    def oldest(self, queues: Sequence[str]) -> dict[str, float]:
+        ages = self._queues.run("oldest", queues=queues)
+        return {queue: int(age) / MICROSECOND for queue, age in ages if age is not None}
+
+
+def trim(scripts: Scripts, queues: RedisQueues, state: str, before: int, limit: int, queue: str | None) -> int:
+    """Delete up to `limit` jobs that ended in this state before this time; return how many."""
+    deleted = 0
+    for name in queues.all() if queue is None else [queue]:
+        if deleted < limit:
+            deleted += scripts.run("trim", queues.key(name), [state, before, limit - deleted])
+    return deleted

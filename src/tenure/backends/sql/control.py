@@ -1,0 +1,202 @@
+"""SqlControl: cancels, reschedules and follows jobs from outside.
+
+A request to cancel a leased job is a mark on its lease row, so it disappears with the lease. The transaction that
+returns a lease with that mark ends the job with `end_waiting`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from tenure.backends.messages import ON_REQUEST, Lease
+from tenure.backends.records import CancelResult, RescheduleResult
+from tenure.backends.sql.dialect import Dialect, Row, Rows
+from tenure.clock import MICROSECOND
+from tenure.definition.context import Progress
+
+R = TypeVar("R", bound=str)
+LIVE = "SELECT key FROM tenure_job WHERE id IN :ids"
+READY = """
+SELECT j.key, j.id FROM tenure_job AS j
+JOIN tenure_ready AS w ON w.queue = j.queue AND w.rank = j.rank AND w.key = j.key WHERE j.id IN :ids FOR UPDATE
+"""
+DELAYED = """
+SELECT j.key, j.id FROM tenure_job AS j JOIN tenure_delayed AS w ON w.key = j.key WHERE j.id IN :ids FOR UPDATE
+"""
+PARKED = """
+SELECT j.key, j.id FROM tenure_job AS j JOIN tenure_parked AS w ON w.key = j.key WHERE j.id IN :ids FOR UPDATE
+"""
+ENDED = """
+SELECT id FROM tenure_history WHERE id IN :ids UNION ALL SELECT id FROM tenure_dead WHERE id IN :ids
+"""
+LEASED = "SELECT j.id FROM tenure_job AS j JOIN tenure_lease AS l ON l.key = j.key WHERE j.id IN :ids"
+ASK = "UPDATE tenure_lease SET asked = 1 WHERE key IN :keys"
+ASKED = """
+SELECT j.id, l.fence FROM tenure_lease AS l JOIN tenure_job AS j ON j.key = l.key
+WHERE l.key IN :keys AND l.asked <> 0
+"""
+_CANCEL = """
+INSERT INTO tenure_history (id, queue, rank, handler, name, state, attempts, crashes, fence, enqueued, due, finished,
+                            owner, seconds, reason, output)
+SELECT j.id, j.queue, j.rank, j.handler, j.name, 'cancelled', w.attempts, w.crashes, w.fence,
+       j.enqueued, j.due, :now, NULL, NULL, :reason, NULL
+FROM tenure_job AS j
+"""
+CANCEL_READY = f"""{_CANCEL}
+JOIN tenure_ready AS w ON w.queue = j.queue AND w.rank = j.rank AND w.key = j.key WHERE j.key IN :keys
+"""
+CANCEL_DELAYED = f"{_CANCEL} JOIN tenure_delayed AS w ON w.key = j.key WHERE j.key IN :keys"
+CANCEL_PARKED = f"{_CANCEL} JOIN tenure_parked AS w ON w.key = j.key WHERE j.key IN :keys"
+_WAITING = "queue, rank, key, attempts, crashes, fence, suspect"
+RESCHEDULE = "UPDATE tenure_job SET due = :due WHERE key IN :keys"
+PUT_OFF_DELAYED = "UPDATE tenure_delayed SET due = :due WHERE key IN :keys"
+PUT_OFF_PARKED = f"""
+INSERT INTO tenure_delayed ({_WAITING}, due) SELECT {_WAITING}, :due FROM tenure_parked WHERE key IN :keys
+"""
+PUT_OFF_READY = f"""
+INSERT INTO tenure_delayed ({_WAITING}, due) SELECT {_WAITING}, :due FROM tenure_ready
+WHERE queue = :queue AND rank = :rank AND key IN :keys
+"""
+BRING_DELAYED = f"INSERT INTO tenure_ready ({_WAITING}) SELECT {_WAITING} FROM tenure_delayed WHERE key IN :keys"
+BRING_PARKED = f"INSERT INTO tenure_ready ({_WAITING}) SELECT {_WAITING} FROM tenure_parked WHERE key IN :keys"
+PLACES = "SELECT DISTINCT queue, rank FROM tenure_job WHERE key IN :keys"
+DROP_READY = "DELETE FROM tenure_ready WHERE queue = :queue AND rank = :rank AND key IN :keys"
+DROP_DELAYED = "DELETE FROM tenure_delayed WHERE key IN :keys"
+DROP_PARKED = "DELETE FROM tenure_parked WHERE key IN :keys"
+DROP_UNLEASED = """
+DELETE FROM tenure_job WHERE key IN :keys
+    AND NOT EXISTS (SELECT 1 FROM tenure_lease AS l WHERE l.key = tenure_job.key)
+"""
+NOTE_PROGRESS = """
+UPDATE tenure_lease SET done = :done, total = :total WHERE key = :key AND fence = :fence AND owner = :owner
+    AND EXISTS (SELECT 1 FROM tenure_job AS j WHERE j.key = tenure_lease.key AND j.id = :id)
+"""
+
+
+class SqlControl:
+    """Reads and marks the leases of one owner; waiting rows move between their tables with their counters."""
+
+    def __init__(self, dialect: Dialect, owner: str) -> None:
+        self._dialect = dialect
+        self._owner = owner
+
+    def cancel(self, ids: Sequence[str]) -> dict[str, CancelResult]:
+        now = self._dialect.now()
+
+        def cancel(rows: Rows, left: list[str]) -> dict[str, CancelResult]:
+            return _cancelled(rows, left, now) | _asked(rows, left)
+
+        return self._dialect.transact(lambda rows: _each(rows, ids, cancel)) if ids else {}
+
+    def cancel_requested(self, leases: Sequence[Lease]) -> list[Lease]:
+        mine = [lease for lease in leases if lease.owner == self._owner]
+        if not mine:
+            return []
+        asked = set(self._dialect.read(ASKED, {"keys": [lease.token for lease in mine]}))
+        return [lease for lease in mine if (lease.id, lease.fence) in asked]
+
+    def save_progress(self, items: Sequence[tuple[Lease, Progress]]) -> None:
+        mine = [item for item in items if item[0].owner == self._owner]
+
+        def save(rows: Rows) -> None:
+            for lease, progress in mine:
+                row = {"done": progress.done, "total": progress.total, "owner": self._owner}
+                rows(NOTE_PROGRESS, {**row, "key": lease.token, "id": lease.id, "fence": lease.fence})
+
+        if mine:
+            self._dialect.transact(save)
+
+    def reschedule(self, ids: Sequence[str], *, due: int = 0, delay: float = 0.0) -> dict[str, RescheduleResult]:
+        def work(rows: Rows) -> dict[str, RescheduleResult]:
+            now = self._dialect.time_in(rows)
+            moment = due or now + round(delay * MICROSECOND)
+            return _each(rows, ids, lambda rows, left: self._move(rows, left, moment, now))
+
+        return self._dialect.transact(work) if ids else {}
+
+    def _move(self, rows: Rows, ids: list[str], due: int, now: int) -> dict[str, RescheduleResult]:
+        ready, delayed, parked = (rows(table, {"ids": ids}) for table in (READY, DELAYED, PARKED))
+        waiting = [*ready, *delayed, *parked]
+        if waiting:
+            rows(RESCHEDULE, {**_keys(waiting), "due": due})
+            places = rows(PLACES, _keys(waiting))
+            if due > now:
+                _put_off(rows, due, places, ready, delayed, parked)
+            else:
+                _bring_forward(rows, delayed, parked)
+            self._dialect.wake_workers(rows, {queue for queue, _ in places})
+        moved: dict[str, RescheduleResult] = dict.fromkeys([id for _, id in waiting], "rescheduled")
+        left = [id for id in ids if id not in moved]
+        running = rows(LEASED, {"ids": left}) if left else []
+        return moved | dict.fromkeys([id for (id,) in running], "running")
+
+
+def _each(rows: Rows, ids: Sequence[str], act: Callable[[Rows, list[str]], dict[str, R]]) -> dict[str, R]:
+    """The result of `act` for unfinished jobs; for the others whether they have ended or are unknown."""
+    results: dict[str, Any] = dict.fromkeys(ids, "unknown")
+    left = list(results)
+    while left:  # a job that moves from one table to another meanwhile is found in the next round
+        found: dict[str, Any] = dict(act(rows, left))
+        found |= dict.fromkeys(_ended(rows, [id for id in left if id not in found]), "too_late")
+        results |= found
+        left = [id for id in left if id not in found]
+        if not found and not (left and rows(LIVE, {"ids": left})):
+            break
+    return results
+
+
+def end_waiting(rows: Rows, keys: list[int], now: int) -> None:
+    """End those of these jobs that wait, because a user cancelled them."""
+    batch = {"keys": keys}
+    places = rows(PLACES, batch)
+    for statement in (CANCEL_READY, CANCEL_DELAYED, CANCEL_PARKED):
+        rows(statement, {**batch, "now": now, "reason": ON_REQUEST})
+    for queue, rank in places:
+        rows(DROP_READY, {**batch, "queue": queue, "rank": rank})
+    rows(DROP_DELAYED, batch)
+    rows(DROP_PARKED, batch)
+    rows(DROP_UNLEASED, batch)
+
+
+def _cancelled(rows: Rows, ids: list[str], now: int) -> dict[str, CancelResult]:
+    waiting = [row for table in (READY, DELAYED, PARKED) for row in rows(table, {"ids": ids})]
+    if waiting:
+        end_waiting(rows, [key for key, _ in waiting], now)
+    return dict.fromkeys([id for _, id in waiting], "cancelled")
+
+
+def _asked(rows: Rows, ids: list[str]) -> dict[str, CancelResult]:
+    keys = {"keys": [key for (key,) in rows(LIVE, {"ids": ids})]}
+    if not keys["keys"]:
+        return {}
+    rows(ASK, keys)
+    return dict.fromkeys([id for id, _ in rows(ASKED, keys)], "asked")
+
+
+def _ended(rows: Rows, ids: list[str]) -> list[str]:
+    return [id for (id,) in rows(ENDED, {"ids": ids})] if ids else []
+
+
+def _put_off(rows: Rows, due: int, places: list[Row], ready: list[Row], delayed: list[Row], parked: list[Row]) -> None:
+    if delayed:
+        rows(PUT_OFF_DELAYED, {**_keys(delayed), "due": due})
+    if parked:
+        rows(PUT_OFF_PARKED, {**_keys(parked), "due": due})
+        rows(DROP_PARKED, _keys(parked))
+    for queue, rank in places if ready else ():
+        place = {**_keys(ready), "queue": queue, "rank": rank}
+        rows(PUT_OFF_READY, {**place, "due": due})
+        rows(DROP_READY, place)
+
+
+def _bring_forward(rows: Rows, delayed: list[Row], parked: list[Row]) -> None:
+    for waiting, bring, drop in (
+        (delayed, BRING_DELAYED, DROP_DELAYED),
+        (parked, BRING_PARKED, DROP_PARKED),
+    ):
+        if waiting:
+            rows(bring, _keys(waiting))
+            rows(drop, _keys(waiting))
+
+
+def _keys(waiting: list[Row]) -> dict[str, list[int]]:
+    return {"keys": [key for key, _ in waiting]}

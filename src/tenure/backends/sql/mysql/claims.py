@@ -1,0 +1,241 @@
+"""MysqlClaims: grants, renews and expires leases in MySQL, and finds out when there is work.
+
+A claim locks rows first and moves them after, in two packets of one transaction.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+from tenure.backends.messages import Charge, Lease
+from tenure.backends.sql.claim_cursor import START, ClaimCursor, Place
+from tenure.backends.sql.control import end_waiting
+from tenure.backends.sql.dialect import PROMOTE_BATCH, Claim, Expired, Grant, Pair, Row, claim_in_order, grantable
+from tenure.backends.sql.mysql.connection import BEGIN, COMMIT, MysqlExecutor, MysqlSession, numbers
+from tenure.clock import MICROSECOND
+
+UNTIL_WORK = """
+(SELECT EXISTS (SELECT 1 FROM tenure_ready WHERE queue = {queue}),
+        (SELECT min(due) FROM tenure_delayed WHERE queue = {queue}) - {now})
+"""
+LATE = "SELECT EXISTS (SELECT 1 FROM tenure_delayed WHERE queue = {queue} AND due <= {now})"
+PICK_DELAYED = """
+SELECT `key`, `rank`, attempts, crashes, fence, suspect FROM tenure_delayed WHERE queue = {queue} AND due <= {now}
+ORDER BY due LIMIT {limit} FOR UPDATE SKIP LOCKED
+"""
+PICK = """
+SELECT `key`, `rank`, attempts, crashes, fence, suspect FROM tenure_ready WHERE queue = {queue} {after}
+ORDER BY `rank`, `key` LIMIT {limit} FOR UPDATE SKIP LOCKED
+"""
+AFTER = "AND ((`rank` = {rank} AND `key` > {key}) OR `rank` > {rank})"
+DROP_READY = "DELETE FROM tenure_ready WHERE queue = {queue} AND `rank` = {rank} AND `key` IN ({keys})"
+DROP_DELAYED = "DELETE FROM tenure_delayed WHERE `key` IN ({keys})"
+GRANT = """
+INSERT INTO tenure_lease (`key`, queue, `rank`, attempts, crashes, fence, suspect, owner, expires, asked) VALUES {rows}
+"""
+GRANT_TAIL = "%s, {now} + {length}, 0"
+BODIES = "SELECT `key`, id, due, body FROM tenure_job WHERE `key` IN ({keys})"
+READY = "INSERT INTO tenure_ready (queue, `rank`, `key`, attempts, crashes, fence, suspect) VALUES {rows}"
+READY_ROW = "(%s, %s, %s, %s, %s, %s, %s)"
+HELD = """
+SELECT l.`key`, l.queue, l.`rank`, l.attempts, l.crashes, l.fence, l.suspect, l.asked,
+       j.id, j.handler, j.name, j.enqueued, j.due
+FROM tenure_lease AS l JOIN tenure_job AS j ON j.`key` = l.`key`
+"""
+HELD_BY_OWNER = f"{HELD} WHERE l.`key` IN ({{keys}}) AND l.owner = {{owner}} ORDER BY l.`key` FOR UPDATE"
+HELD_EXPIRED = f"""{HELD} WHERE l.queue = {{queue}} AND l.expires <= {{now}}
+ORDER BY l.expires LIMIT {{limit}} FOR UPDATE SKIP LOCKED
+"""
+RENEW = "UPDATE tenure_lease SET expires = {now} + {length} WHERE `key` IN ({keys})"
+DROP_LEASES = "DELETE FROM tenure_lease WHERE `key` IN ({keys})"
+
+
+class ReadyRow(NamedTuple):
+    """A row of tenure_ready or tenure_delayed, without its queue."""
+
+    key: int
+    rank: int
+    attempts: int
+    crashes: int
+    fence: int
+    suspect: int
+
+
+class HeldRow(NamedTuple):
+    """A locked row of tenure_lease, joined with its job."""
+
+    key: int
+    queue: str
+    rank: int
+    attempts: int
+    crashes: int
+    fence: int
+    suspect: int
+    asked: int
+    id: str
+    handler: str
+    name: str | None
+    enqueued: int
+    due: int
+
+    def history_columns(self, state: str) -> tuple[object, ...]:
+        """The columns of tenure_history, up to `due`."""
+        job = (self.id, self.queue, self.rank, self.handler, self.name, state)
+        return (*job, self.attempts, self.crashes, self.fence, self.enqueued, self.due)
+
+    def ready_columns(self, charge: Charge | None) -> tuple[object, ...]:
+        """The columns of tenure_ready after a settlement with this charge."""
+        attempts, crashes = self.attempts + (charge == "attempt"), self.crashes + (charge == "crash")
+        return (self.queue, self.rank, self.key, attempts, crashes, self.fence, int(charge == "suspect"))
+
+    def expired_columns(self) -> tuple[object, ...]:
+        """The columns of tenure_ready after the lease expired."""
+        return (self.queue, self.rank, self.key, self.attempts, self.crashes + self.suspect, self.fence, 1)
+
+
+class MysqlClaims:
+    """Everything up to the settlement of a lease; times are by the server's clock."""
+
+    def __init__(self, executor: MysqlExecutor, cursor: ClaimCursor) -> None:
+        self._executor = executor
+        self._cursor = cursor
+
+    def until_work(self, queues: Sequence[str]) -> float:
+        def ask(session: MysqlSession) -> list[Row]:
+            parts = [session.fill(UNTIL_WORK, queue=session.quote(queue)) for queue in queues]
+            return session.send(" UNION ALL ".join(parts))[0]
+
+        rows = self._executor.ask(ask)
+        if any(ready for ready, _ in rows):
+            return 0.0
+        waits = [max(0.0, int(wait) / MICROSECOND) for _, wait in rows if wait is not None]
+        return min(waits, default=float("inf"))
+
+    def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]:
+        commit = [COMMIT] if len(queues) == 1 else []  # several queues are claimed in one transaction
+
+        def take(session: MysqlSession) -> list[Lease]:
+            return claim_in_order(queues, limit, partial(self._claim_from, session, grant, commit))
+
+        return self._executor.transaction(take)
+
+    def renew(self, leases: Sequence[Lease], grant: Grant) -> set[Pair]:
+        def extend(session: MysqlSession) -> set[Pair]:
+            held = held_rows(session, grant.owner, leases)
+            pairs = {(row.id, row.fence) for row in held} & {(lease.id, lease.fence) for lease in leases}
+            keys = [row.key for row in held if (row.id, row.fence) in pairs]
+            if keys:
+                length = round(grant.seconds * MICROSECOND)
+                session.send(session.fill(RENEW, keys=numbers(keys), length=length), COMMIT)
+            return pairs
+
+        return self._executor.transaction(extend)
+
+    def expire(self, queue: str, limit: int) -> list[Expired]:
+        def give_back(session: MysqlSession) -> list[Expired]:
+            select = session.fill(HELD_EXPIRED, queue=session.quote(queue), limit=limit)
+            held = [HeldRow(*row) for row in session.send(BEGIN, select)[1]]
+            if held:
+                session.send(
+                    session.fill(DROP_LEASES, keys=numbers(row.key for row in held)),
+                    session.rows(READY, READY_ROW, [row.expired_columns() for row in held]),
+                )
+                end_cancelled(self._executor, session, held)
+            return [Expired(row.key, row.id, bool(row.suspect)) for row in held]
+
+        expired = self._executor.transaction(give_back)
+        if expired:
+            self._cursor.drop(queue)
+        return expired
+
+    def _claim_from(
+        self, session: MysqlSession, grant: Grant, commit: list[str], queue: str, limit: int, alone: bool
+    ) -> Claim[Lease]:
+        start, started = self._cursor.start_of(queue), time.monotonic()
+        rows = _pick(session, queue, limit, start)
+        if not rows and start != START:
+            start = START
+            rows = _pick(session, queue, limit, start)
+        count, met_suspect = grantable([row.suspect for row in rows], alone)
+        taken = rows[:count]
+        if len(taken) == limit:
+            self._cursor.move_to(queue, (taken[-1].rank, taken[-1].key), started, start == START)
+        else:
+            self._cursor.drop(queue)
+        return Claim(_grant(session, grant, queue, taken, commit) if taken else [], met_suspect)
+
+
+def held_rows(session: MysqlSession, owner: str, leases: Sequence[Lease]) -> list[HeldRow]:
+    """Begin a transaction and lock the leases that this owner holds."""
+    keys = numbers(lease.token for lease in leases)
+    rows = session.send(BEGIN, session.fill(HELD_BY_OWNER, keys=keys, owner=session.quote(owner)))[1]
+    return [HeldRow(*row) for row in rows]
+
+
+def end_cancelled(executor: MysqlExecutor, session: MysqlSession, held: list[HeldRow]) -> None:
+    """End jobs that went back to their place although a user cancelled them."""
+    cancelled = [row.key for row in held if row.asked]
+    if cancelled:
+        end_waiting(session.neutral, cancelled, executor.time_in(session.neutral))
+
+
+def _pick(session: MysqlSession, queue: str, limit: int, start: Place) -> list[ReadyRow]:
+    """Lock the rows that may be leased; due delayed jobs become ready first."""
+    name = session.quote(queue)
+    after = "" if start == START else AFTER.format(rank=start[0], key=start[1])
+    pick = session.fill(PICK, queue=name, after=after, limit=limit)
+    _, ((is_late,),), rows = session.send(BEGIN, session.fill(LATE, queue=name), pick)
+    if is_late:
+        late = session.fill(PICK_DELAYED, queue=name, limit=PROMOTE_BATCH)
+        due = [ReadyRow(*row) for row in session.send(late)[0]]
+        if due:
+            ready = [(queue, row.rank, row.key, *row[2:]) for row in due]
+            session.send(
+                session.rows(READY, READY_ROW, ready),
+                session.fill(DROP_DELAYED, keys=numbers(row.key for row in due)),
+            )
+        (rows,) = session.send(session.fill(PICK, queue=name, after="", limit=limit))
+    return [ReadyRow(*row) for row in rows]
+
+
+def _grant(session: MysqlSession, grant: Grant, queue: str, rows: Sequence[ReadyRow], commit: list[str]) -> list[Lease]:
+    """Move locked rows from ready to lease, and read their bodies."""
+    name = session.quote(queue)
+    tail = session.fill(GRANT_TAIL, grant.owner, length=round(grant.seconds * MICROSECOND))
+    leased = [
+        f"({row.key},{name},{row.rank},{row.attempts},{row.crashes},{row.fence + 1},{row.suspect},{tail})"
+        for row in rows
+    ]
+    bodies = session.send(
+        *_drop_ready(session, name, rows),
+        GRANT.replace("{rows}", ",".join(leased)),
+        session.fill(BODIES, keys=numbers(row.key for row in rows)),
+        *commit,
+    )[-1 - len(commit)]
+    jobs = {key: rest for key, *rest in bodies}
+    return [_lease(queue, grant.owner, row, *jobs[row.key]) for row in rows]
+
+
+def _drop_ready(session: MysqlSession, name: str, rows: Sequence[ReadyRow]) -> list[str]:
+    keys: dict[int, list[int]] = defaultdict(list)
+    for row in rows:
+        keys[row.rank].append(row.key)
+    return [session.fill(DROP_READY, queue=name, rank=rank, keys=numbers(same)) for rank, same in keys.items()]
+
+
+def _lease(queue: str, owner: str, row: ReadyRow, id: str, due: int, body: bytes) -> Lease:
+    return Lease(
+        id=id,
+        queue=queue,
+        body=body,
+        owner=owner,
+        fence=row.fence + 1,
+        attempts=row.attempts,
+        crashes=row.crashes,
+        suspect=bool(row.suspect),
+        priority=-row.rank,
+        due=due,
+        token=row.key,
+    )

@@ -1,0 +1,124 @@
+"""MysqlSettlements: ends jobs, returns them to their place, or moves them to the dead letters; two packets each."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from tenure.backends.messages import Abandon, Ack, Nack
+from tenure.backends.sql.claim_cursor import ClaimCursor
+from tenure.backends.sql.dialect import Dialect, Pair, failures
+from tenure.backends.sql.guards import apply, changes_of
+from tenure.backends.sql.mysql.claims import DROP_LEASES, READY, READY_ROW, HeldRow, end_cancelled, held_rows
+from tenure.backends.sql.mysql.connection import COMMIT, MysqlExecutor, MysqlSession, numbers
+from tenure.clock import MICROSECOND
+from tenure.definition.failure import KEPT_FAILURES
+
+V = TypeVar("V", Ack, Nack, Abandon)
+HISTORY = """
+REPLACE INTO tenure_history (id, queue, `rank`, handler, name, state, attempts, crashes, fence, enqueued, due, finished,
+                             owner, seconds, reason, output, run) VALUES {rows}
+"""
+HISTORY_ROW = "(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, {now}, %s, %s, %s, %s, %s)"
+DELAYED = "INSERT INTO tenure_delayed (queue, `rank`, `key`, attempts, crashes, fence, suspect, due) VALUES {rows}"
+DELAYED_ROW = "(%s, %s, %s, %s, %s, %s, %s, {now} + {delay})"
+ABANDON = """
+REPLACE INTO tenure_dead (id, queue, `rank`, handler, name, attempts, crashes, fence, enqueued, due, died, owner,
+                          reason, body)
+SELECT j.id, l.queue, l.`rank`, j.handler, j.name, l.attempts + %s, l.crashes + %s, l.fence, j.enqueued, j.due,
+       {now}, l.owner, %s, j.body
+FROM tenure_lease AS l JOIN tenure_job AS j ON j.`key` = l.`key` WHERE l.`key` = %s
+"""
+SAVE_FAILURES = "REPLACE INTO tenure_failure (id, fence, record) VALUES {rows}"
+TRIM_FAILURES = """
+DELETE FROM tenure_failure WHERE id = %s AND fence <= (
+    SELECT fence FROM (
+        SELECT fence FROM tenure_failure WHERE id = %s ORDER BY fence DESC LIMIT 1 OFFSET {keep}
+    ) AS oldest
+)
+"""
+DROP_JOBS = "DELETE FROM tenure_job WHERE `key` IN ({keys})"
+
+
+class MysqlSettlements:
+    """Each verb returns the leases that were held, by id and fence."""
+
+    def __init__(self, dialect: Dialect, executor: MysqlExecutor, cursor: ClaimCursor) -> None:
+        self._dialect = dialect
+        self._executor = executor
+        self._cursor = cursor
+
+    def ack(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
+        def plan(session: MysqlSession, held: list[tuple[HeldRow, Ack]]) -> list[str]:
+            rows = [(*row.history_columns(v.state), owner, v.seconds, v.reason, v.output, _run(v)) for row, v in held]
+            keys = numbers(row.key for row, _ in held)
+            return [
+                session.rows(HISTORY, HISTORY_ROW, rows),
+                session.fill(DROP_LEASES, keys=keys),
+                session.fill(DROP_JOBS, keys=keys),
+            ]
+
+        return self._settle(owner, verdicts, plan)
+
+    def nack(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]:
+        def plan(session: MysqlSession, held: list[tuple[HeldRow, Nack]]) -> list[str]:
+            steps = [session.fill(DROP_LEASES, keys=numbers(row.key for row, _ in held))]
+            ready = [row.ready_columns(v.charge) for row, v in held if v.delay <= 0]
+            if ready:
+                steps.append(session.rows(READY, READY_ROW, ready))
+            for row, v in held:
+                if v.delay > 0:
+                    shape = DELAYED_ROW.replace("{delay}", str(round(v.delay * MICROSECOND)))
+                    steps.append(session.rows(DELAYED, shape, [row.ready_columns(v.charge)]))
+            return [*steps, *_save_failures(session, [v for _, v in held])]
+
+        self._cursor.drop(*{verdict.lease.queue for verdict in verdicts})
+        return self._settle(owner, verdicts, plan)
+
+    def abandon(self, owner: str, verdicts: Sequence[Abandon]) -> set[Pair]:
+        def plan(session: MysqlSession, held: list[tuple[HeldRow, Abandon]]) -> list[str]:
+            keys = numbers(row.key for row, _ in held)
+            return [
+                *(
+                    session.fill(ABANDON, int(v.charge == "attempt"), int(v.charge == "crash"), v.reason, row.key)
+                    for row, v in held
+                ),
+                *_save_failures(session, [v for _, v in held]),
+                session.fill(DROP_LEASES, keys=keys),
+                session.fill(DROP_JOBS, keys=keys),
+            ]
+
+        return self._settle(owner, verdicts, plan)
+
+    def _settle(
+        self, owner: str, verdicts: Sequence[V], plan: Callable[[MysqlSession, list[tuple[HeldRow, V]]], list[str]]
+    ) -> set[Pair]:
+        def settle(session: MysqlSession) -> set[Pair]:
+            by_pair = {(verdict.lease.id, verdict.lease.fence): verdict for verdict in verdicts}
+            found = held_rows(session, owner, [verdict.lease for verdict in verdicts])
+            held = [(row, by_pair[row.id, row.fence]) for row in found if (row.id, row.fence) in by_pair]
+            pairs = {(row.id, row.fence) for row, _ in held}
+            changes = changes_of(verdicts, pairs)
+            if held:
+                more = changes or any(row.asked for row, _ in held)
+                session.send(*plan(session, held), *([] if more else [COMMIT]))
+            if changes:
+                apply(self._dialect, session.neutral, changes)
+            end_cancelled(self._executor, session, [row for row, _ in held])
+            return pairs
+
+        return self._executor.transaction(settle, again=False)
+
+
+def _save_failures(session: MysqlSession, verdicts: Sequence[Nack | Abandon]) -> list[str]:
+    """Statements that save the failures of these verdicts, and keep the newest of each job."""
+    found = [(id, fence, msgspec.json.encode(failure).decode()) for id, fence, failure in failures(verdicts)]
+    if not found:
+        return []
+    full = [id for id, fence, _ in found if fence > KEPT_FAILURES]
+    trims = [session.fill(TRIM_FAILURES, id, id, keep=KEPT_FAILURES) for id in full]
+    return [session.rows(SAVE_FAILURES, "(%s, %s, %s)", found), *trims]
+
+
+def _run(verdict: Ack) -> str | None:
+    return msgspec.json.encode(verdict.run).decode() if verdict.run else None

@@ -1,0 +1,175 @@
+"""PostgresClaims: grants, renews and expires leases with one statement each, and finds out when there is work.
+
+`OFFSET 0` and arrays made of subqueries pin the plan to index lookups, for all statistics. Rows are locked in the order
+of their keys, so that two verbs of one worker do not deadlock.
+"""
+
+import time
+from collections.abc import Sequence
+from functools import partial
+
+from tenure.backends.messages import ON_REQUEST, Lease
+from tenure.backends.sql.claim_cursor import START, ClaimCursor
+from tenure.backends.sql.dialect import PROMOTE_BATCH, Claim, Expired, Grant, Pair, Row, claim_in_order
+from tenure.backends.sql.postgresql.connection import NOW, PostgresExecutor, number_array, text_array
+from tenure.clock import MICROSECOND
+
+UNTIL_WORK = f"""
+SELECT EXISTS (SELECT 1 FROM unnest(%(queues)s::text[]) AS q(name),
+                      LATERAL (SELECT 1 FROM tenure_ready WHERE queue = q.name LIMIT 1) AS r),
+       (SELECT min(d.due) - {NOW} FROM unnest(%(queues)s::text[]) AS q(name),
+               LATERAL (SELECT due FROM tenure_delayed WHERE queue = q.name ORDER BY due LIMIT 1) AS d)
+"""
+PROMOTE = f"""
+WITH late AS MATERIALIZED (
+    SELECT key FROM tenure_delayed WHERE queue = %(queue)s AND due <= {NOW}
+    ORDER BY due, key LIMIT %(most)s FOR UPDATE SKIP LOCKED
+), moved AS (
+    DELETE FROM tenure_delayed WHERE key = ANY(ARRAY(SELECT key FROM late)) RETURNING *
+)
+INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, suspect)
+SELECT queue, rank, key, attempts, crashes, fence, suspect FROM moved
+"""
+# Due delayed jobs must become ready first: then this statement picks nothing, and the caller promotes and repeats it.
+CLAIM = f"""
+WITH late AS MATERIALIZED (
+    SELECT %(promote)s AND EXISTS (
+        SELECT 1 FROM tenure_delayed WHERE queue = %(queue)s AND due <= {NOW}
+    ) AS waits
+), picked AS MATERIALIZED (
+    SELECT ctid AS place, rank, key, attempts, crashes, fence, suspect FROM tenure_ready
+    WHERE queue = %(queue)s AND (rank, key) > (%(rank)s::smallint, %(key)s::bigint) AND NOT (SELECT waits FROM late)
+    ORDER BY rank, key LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+), numbered AS MATERIALIZED (
+    SELECT *, row_number() OVER line = 1 AS is_first, max(suspect) OVER line = 1 AS met_suspect
+    FROM picked WINDOW line AS (ORDER BY rank, key)
+), taken AS MATERIALIZED (
+    SELECT *, NOT met_suspect OR (is_first AND %(alone)s) AS granted FROM numbered
+), gone AS (
+    DELETE FROM tenure_ready WHERE ctid = ANY(ARRAY(SELECT place FROM taken WHERE granted))
+), leased AS (
+    INSERT INTO tenure_lease (key, queue, rank, attempts, crashes, fence, suspect, owner, expires, asked)
+    SELECT key, %(queue)s, rank, attempts, crashes, fence + 1, suspect, %(owner)s, {NOW} + %(length)s::bigint, 0
+    FROM taken WHERE granted
+)
+SELECT late.waits, t.met_suspect, t.granted, t.key, t.rank, t.attempts, t.crashes, t.fence + 1, t.suspect,
+       j.id, j.due, j.body
+FROM late LEFT JOIN taken AS t ON true
+LEFT JOIN LATERAL (SELECT id, due, body FROM tenure_job WHERE key = t.key AND t.granted OFFSET 0) AS j ON true
+ORDER BY t.rank, t.key
+"""
+RENEW = f"""
+UPDATE tenure_lease AS l SET expires = {NOW} + %(length)s::bigint
+FROM unnest(%(keys)s::bigint[], %(fences)s::int[]) AS i(key, fence)
+WHERE l.key = ANY(%(keys)s::bigint[]) AND l.key = i.key AND l.fence = i.fence AND l.owner = %(owner)s
+RETURNING l.key, l.fence
+"""
+INTO_HISTORY = """
+INSERT INTO tenure_history (id, queue, rank, handler, name, state, attempts, crashes, fence, enqueued, due, finished,
+                            owner, seconds, reason, output)
+"""
+REPLACE_HISTORY = """
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, attempts = excluded.attempts, crashes = excluded.crashes,
+    fence = excluded.fence, finished = excluded.finished, owner = excluded.owner, seconds = excluded.seconds,
+    reason = excluded.reason, output = excluded.output, run = excluded.run
+"""
+# A job that a user cancelled ends instead of going back to its place.
+END_CANCELLED = f"""\
+ended AS (
+    DELETE FROM tenure_job WHERE key = ANY(ARRAY(SELECT key FROM back WHERE asked <> 0))
+    RETURNING key, id, handler, name, enqueued, due
+), cancelled AS (
+    {INTO_HISTORY}
+    SELECT j.id, b.queue, b.rank, j.handler, j.name, 'cancelled', b.attempts, b.crashes, b.fence, j.enqueued, j.due,
+           {NOW}, NULL, NULL, %(reason)s, NULL
+    FROM back AS b JOIN ended AS j ON j.key = b.key {REPLACE_HISTORY}
+)"""
+EXPIRE = f"""
+WITH late AS MATERIALIZED (
+    SELECT key FROM tenure_lease WHERE queue = %(queue)s AND expires <= {NOW}
+    ORDER BY expires LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+), held AS (
+    DELETE FROM tenure_lease WHERE key = ANY(ARRAY(SELECT key FROM late)) RETURNING *
+), back AS MATERIALIZED (
+    SELECT key, queue, rank, attempts, crashes + suspect AS crashes, fence, suspect, asked FROM held
+), ready AS (
+    INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, suspect)
+    SELECT queue, rank, key, attempts, crashes, fence, 1 FROM back WHERE asked = 0
+), {END_CANCELLED}
+SELECT b.key, j.id, b.suspect <> 0 FROM back AS b
+CROSS JOIN LATERAL (SELECT id FROM tenure_job WHERE key = b.key OFFSET 0) AS j
+"""
+
+
+class PostgresClaims:
+    """Everything up to the settlement of a lease; times are by the server's clock."""
+
+    def __init__(self, executor: PostgresExecutor, cursor: ClaimCursor) -> None:
+        self._executor = executor
+        self._cursor = cursor
+
+    def until_work(self, queues: Sequence[str]) -> float:
+        ready, microseconds = self._executor.ask(UNTIL_WORK, {"queues": text_array(queues)})[0]
+        if ready:
+            return 0.0
+        return float("inf") if microseconds is None else max(0.0, microseconds / MICROSECOND)
+
+    def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]:
+        return claim_in_order(queues, limit, partial(self._claim_from, grant))
+
+    def renew(self, leases: Sequence[Lease], grant: Grant) -> set[Pair]:
+        ordered = sorted(leases, key=lambda lease: lease.token)
+        rows = self._executor.ask(
+            RENEW,
+            {
+                "keys": number_array([lease.token for lease in ordered]),
+                "fences": number_array([lease.fence for lease in ordered]),
+                "owner": grant.owner,
+                "length": round(grant.seconds * MICROSECOND),
+            },
+        )
+        renewed = set(rows)
+        return {(lease.id, lease.fence) for lease in leases if (lease.token, lease.fence) in renewed}
+
+    def expire(self, queue: str, limit: int) -> list[Expired]:
+        rows = self._executor.ask(EXPIRE, {"queue": queue, "limit": limit, "reason": ON_REQUEST})
+        if rows:
+            self._cursor.drop(queue)
+        return [Expired(*row) for row in rows]
+
+    def _claim_from(self, grant: Grant, queue: str, limit: int, alone: bool) -> Claim[Lease]:
+        start, started = self._cursor.start_of(queue), time.monotonic()
+        wanted = {
+            **{"queue": queue, "limit": limit, "alone": alone, "promote": True, "rank": start[0], "key": start[1]},
+            **{"owner": grant.owner, "length": round(grant.seconds * MICROSECOND)},
+        }
+        rows = self._executor.ask(CLAIM, wanted)
+        if rows[0][0]:
+            self._executor.ask(PROMOTE, {"queue": queue, "most": PROMOTE_BATCH})
+            start = START
+            rows = self._executor.ask(CLAIM, {**wanted, "promote": False, "rank": start[0], "key": start[1]})
+        leases = [_lease(queue, grant.owner, row) for row in rows if row[2]]
+        if len(leases) == limit:
+            self._cursor.move_to(queue, (rows[-1][4], rows[-1][3]), started, start == START)
+        else:
+            self._cursor.drop(queue)
+        if not leases and start != START:
+            return self._claim_from(grant, queue, limit, alone)
+        return Claim(leases, met_suspect=any(row[1] for row in rows))
+
+
+def _lease(queue: str, owner: str, row: Row) -> Lease:
+    _, _, _, key, rank, attempts, crashes, fence, suspect, id, due, body = row
+    return Lease(
+        id=id,
+        queue=queue,
+        body=body,
+        owner=owner,
+        fence=fence,
+        attempts=attempts,
+        crashes=crashes,
+        suspect=bool(suspect),
+        priority=-rank,
+        due=due,
+        token=key,
+    )

@@ -1,0 +1,34 @@
+"""Opens `postgresql://user@host/database`; options that Tenure does not know go to libpq."""
+
+from urllib.parse import SplitResult, parse_qsl, urlencode
+
+from tenure.backends.sql.backend import SqlBackend
+from tenure.backends.sql.connections import timeout_option
+from tenure.clock import Clock
+from tenure.errors import BackendUnavailable, UnknownBackend
+
+_LISTEN = ("auto", "on", "off")
+
+
+def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
+    """The backend on this database; migrates it when needed."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise BackendUnavailable("PostgreSQL needs its driver: pip install 'tenure[postgres]'") from error
+    from tenure.backends.sql.postgresql.connection import PostgresServer
+    from tenure.backends.sql.postgresql.dialect import PostgresDialect
+
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    listen, timeout = query.pop("listen", "auto"), query.pop("timeout", "30")
+    if listen not in _LISTEN:
+        raise UnknownBackend(f"option listen={listen!r} in the postgresql URL must be one of {', '.join(_LISTEN)}")
+    url = parts._replace(scheme="postgresql", query=urlencode(query)).geturl()
+    try:
+        server = PostgresServer(url, timeout_option(timeout), listen)
+    except psycopg.ProgrammingError as error:
+        raise UnknownBackend(f"cannot parse the postgresql URL: {error}") from error
+    dialect = PostgresDialect(server, clock)
+    backend = SqlBackend(dialect, server=dialect)
+    backend.schema.migrate()
+    return backend

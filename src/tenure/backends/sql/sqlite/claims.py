@@ -1,0 +1,199 @@
+"""SqliteClaims: grants, renews and expires leases in SQLite, and finds out when there is work."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import accumulate, pairwise
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tenure.backends.messages import Lease
+from tenure.backends.sql.control import end_waiting
+from tenure.backends.sql.dialect import PROMOTE_BATCH, Claim, Expired, Grant, Pair, claim_in_order, grantable
+from tenure.backends.sql.sqlite.database import BEGIN, Database, compound, json_text, rows_on
+from tenure.clock import MICROSECOND
+
+UNTIL_WORK = """
+SELECT EXISTS (SELECT 1 FROM tenure_ready WHERE queue = :queue),
+       (SELECT min(due) FROM tenure_delayed WHERE queue = :queue)
+"""
+PROMOTE = """
+INSERT INTO tenure_ready SELECT queue, rank, key, attempts, crashes, fence, suspect
+FROM tenure_delayed WHERE queue = :queue AND due <= :now ORDER BY due, key LIMIT :most
+"""
+PROMOTED = """
+DELETE FROM tenure_delayed WHERE key IN (
+    SELECT key FROM tenure_delayed WHERE queue = :queue AND due <= :now ORDER BY due, key LIMIT :most
+)
+"""
+CLAIM = """
+SELECT json_group_array(json_array(key, id, rank, attempts, crashes, fence + 1, suspect, due, length(body))),
+       CAST(group_concat(CAST(body AS TEXT), '') AS BLOB),
+       EXISTS (SELECT 1 FROM tenure_delayed WHERE queue = :queue AND due <= :now)
+FROM (
+    SELECT r.key, j.id, r.rank, r.attempts, r.crashes, r.fence, r.suspect, j.due, j.body
+    FROM tenure_ready AS r JOIN tenure_job AS j ON j.key = r.key
+    WHERE r.queue = :queue ORDER BY r.rank, r.key LIMIT :limit
+)
+"""
+# The key list matters: a caller's own transaction may have put a job with a smaller key since the claim.
+_UP_TO = "queue = :queue AND (rank, key) <= (:rank, :key)"
+GRANT = compound(
+    "tenure_grant",
+    f"""
+INSERT INTO tenure_lease
+SELECT key, queue, rank, attempts, crashes, fence + 1, suspect, :owner, :expires, 0, NULL, NULL
+FROM tenure_ready WHERE {_UP_TO} AND key IN (SELECT value FROM json_each(:keys))
+""",
+    f"DELETE FROM tenure_ready WHERE {_UP_TO} AND key IN (SELECT key FROM tenure_lease)",
+)
+HELD = """
+SELECT json_group_array(json_array(j.id, l.fence)), json_group_array(l.key) FILTER (WHERE l.asked)
+FROM json_each(:keys) AS e JOIN tenure_lease AS l ON l.key = e.value JOIN tenure_job AS j ON j.key = l.key
+WHERE l.owner = :owner
+"""
+RENEW = "UPDATE tenure_lease SET expires = :expires WHERE key IN (SELECT value FROM json_each(:keys))"
+EXPIRED = """
+SELECT json_group_array(json_array(key, id, suspect)), json_group_array(key) FILTER (WHERE asked) FROM (
+    SELECT l.key, j.id, l.suspect, l.asked FROM tenure_lease AS l JOIN tenure_job AS j ON j.key = l.key
+    WHERE l.queue = :queue AND l.expires <= :now ORDER BY l.expires LIMIT :limit
+)
+"""
+RETURN_EXPIRED = """
+INSERT INTO tenure_ready
+SELECT queue, rank, key, attempts, crashes + suspect, fence, 1
+FROM tenure_lease WHERE key IN (SELECT value FROM json_each(:keys))
+"""
+DROP_LEASES = "DELETE FROM tenure_lease WHERE key IN (SELECT value FROM json_each(:keys))"
+
+
+class ClaimedRow(Struct, array_like=True, gc=False):
+    """One row of a claim, as CLAIM writes it."""
+
+    key: int
+    id: str
+    rank: int
+    attempts: int
+    crashes: int
+    fence: int
+    suspect: bool
+    due: int
+    size: int
+
+
+Granted = tuple[str, ClaimedRow, bytes]  # the queue, the row and the body
+_decode_ready = msgspec.json.Decoder(list[ClaimedRow], strict=False).decode
+_decode_expired = msgspec.json.Decoder(list[Expired], strict=False).decode
+_decode_keys = msgspec.json.Decoder(list[int]).decode
+_decode_pairs = msgspec.json.Decoder(list[tuple[str, int]]).decode
+
+
+class SqliteClaims:
+    """Everything up to the settlement of a lease; times are by the host's clock."""
+
+    def __init__(self, database: Database, now: Callable[[], int]) -> None:
+        self._database = database
+        self._now = now
+
+    def until_work(self, queues: Sequence[str]) -> float:
+        soonest = float("inf")
+        for queue in queues:
+            ready, due = self._database.read(UNTIL_WORK, {"queue": queue})[0]
+            if ready:
+                return 0.0
+            if due is not None:
+                soonest = min(soonest, max(0.0, (due - self._now()) / MICROSECOND))
+        return soonest
+
+    def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]:
+        """Several queues are one transaction, so that an error in one does not lose what another granted."""
+        with self._database.write_turn() if len(queues) == 1 else self._database.transaction() as tx:
+            found = claim_in_order(queues, limit, partial(self._claim_from, tx, grant))
+        return [_lease(queue, row, body, grant.owner) for queue, row, body in found]
+
+    def renew(self, leases: Sequence[Lease], grant: Grant) -> set[Pair]:
+        wanted = lease_keys(grant.owner, leases)
+        with self._database.transaction() as tx:
+            held, _ = held_leases(tx, wanted)
+            keys = json_text([lease.token for lease in leases if (lease.id, lease.fence) in held])
+            tx.execute(RENEW, {"keys": keys, "expires": self._now() + round(grant.seconds * MICROSECOND)})
+        return held
+
+    def expire(self, queue: str, limit: int) -> list[Expired]:
+        page = {"queue": queue, "now": self._now(), "limit": limit}
+        if self._database.read(EXPIRED, {**page, "limit": 1})[0][0] == "[]":
+            return []
+        with self._database.transaction() as tx:
+            found, cancelled = tx.execute(EXPIRED, page).fetchone()
+            expired = _decode_expired(found)
+            keys = {"keys": json_text([row.key for row in expired])}
+            tx.execute(RETURN_EXPIRED, keys)
+            tx.execute(DROP_LEASES, keys)
+            end_cancelled(tx, cancelled, self._now())
+        return expired
+
+    def _claim_from(self, tx: Any, grant: Grant, queue: str, limit: int, alone: bool) -> Claim[Granted]:
+        now = self._now()
+        wanted = {"queue": queue, "limit": limit, "now": now, "most": PROMOTE_BATCH}
+        found, bodies, has_due = tx.execute(CLAIM, wanted).fetchone()
+        if has_due:
+            if not tx.in_transaction:
+                tx.execute(BEGIN)
+            tx.execute(PROMOTE, wanted)
+            tx.execute(PROMOTED, wanted)
+            found, bodies, _ = tx.execute(CLAIM, wanted).fetchone()
+        rows = _decode_ready(found)
+        count, met_suspect = grantable([row.suspect for row in rows], alone)
+        del rows[count:]
+        if rows:
+            expires = now + round(grant.seconds * MICROSECOND)
+            claimed = {
+                "queue": queue,
+                "rank": rows[-1].rank,
+                "key": rows[-1].key,
+                "keys": json_text([row.key for row in rows]),
+            }
+            tx.execute(GRANT.call, {**claimed, "owner": grant.owner, "expires": expires})
+        return Claim(_with_bodies(queue, rows, bodies), met_suspect)
+
+
+def lease_keys(owner: str, leases: Sequence[Lease]) -> dict[str, str]:
+    """The parameters of HELD."""
+    return {"keys": json_text([lease.token for lease in leases]), "owner": owner}
+
+
+def held_leases(tx: Any, wanted: dict[str, str]) -> tuple[set[Pair], str]:
+    """The leases that are held, and the keys of those that a user cancelled, as a JSON array.
+
+    It compares ids, not only keys, because a key can be used again after its job ended and the clock was set back.
+    """
+    found, cancelled = tx.execute(HELD, wanted).fetchone()
+    return set(_decode_pairs(found)), cancelled
+
+
+def end_cancelled(tx: Any, cancelled: str, now: int) -> None:
+    """End jobs that went back to their place although a user cancelled them; `cancelled` is a JSON array of keys."""
+    if cancelled != "[]":
+        end_waiting(rows_on(tx), _decode_keys(cancelled), now)
+
+
+def _with_bodies(queue: str, rows: list[ClaimedRow], bodies: bytes) -> list[Granted]:
+    ends = list(accumulate((row.size for row in rows), initial=0))
+    return [(queue, row, bodies[start:end]) for row, (start, end) in zip(rows, pairwise(ends), strict=True)]
+
+
+def _lease(queue: str, row: ClaimedRow, body: bytes, owner: str) -> Lease:
+    return Lease(
+        id=row.id,
+        queue=queue,
+        body=body,
+        owner=owner,
+        fence=row.fence,
+        attempts=row.attempts,
+        crashes=row.crashes,
+        suspect=row.suspect,
+        priority=-row.rank,
+        due=row.due,
+        token=row.key,
+    )

@@ -1,0 +1,190 @@
+"""SqliteSettlements: ends jobs, returns them to their place, or moves them to the dead letters."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from tenure.backends.messages import Abandon, Ack, Nack, Verdict
+from tenure.backends.sql.dialect import Dialect, Pair, failures
+from tenure.backends.sql.guards import apply, changes_of
+from tenure.backends.sql.sqlite.claims import DROP_LEASES, end_cancelled, held_leases, lease_keys
+from tenure.backends.sql.sqlite.database import BEGIN, Database, compound, json_text, rows_on
+from tenure.clock import MICROSECOND
+from tenure.definition.failure import KEPT_FAILURES
+
+Plan = list[tuple[str, dict[str, Any]]]  # statements with their parameters
+V = TypeVar("V", Ack, Nack, Abandon)
+
+_DROP_JOBS = "DELETE FROM tenure_job WHERE key IN (SELECT value FROM json_each(:keys))"
+_HISTORY = """
+INSERT OR REPLACE INTO tenure_history
+SELECT j.id, l.queue, l.rank, j.handler, j.name, {state}, l.attempts, l.crashes, l.fence,
+       j.enqueued, j.due, :now, l.owner, {seconds}, {reason}, {output}, {run}
+FROM json_each(:items) AS e JOIN tenure_lease AS l ON l.key = {key} JOIN tenure_job AS j ON j.key = l.key
+"""
+ACK = compound(
+    "tenure_ack",
+    _HISTORY.format(
+        key="e.value ->> 0",
+        state="e.value ->> 1",
+        seconds="e.value ->> 2",
+        reason="e.value ->> 3",
+        output="e.value ->> 4",
+        run="nullif(e.value -> 5, 'null')",
+    ),
+    DROP_LEASES,
+    _DROP_JOBS,
+)
+# Nearly every batch: attempts without output or reason, on leases that are all held. 2.8 instead of 5.1 us for a row.
+ACK_PLAIN = compound(
+    "tenure_ack_plain",
+    """
+SELECT RAISE(ABORT, 'not all are held') WHERE :held IS NOT (
+    SELECT group_concat(j.id || ' ' || l.fence)
+    FROM json_each(:keys) AS e JOIN tenure_lease AS l ON l.key = e.value JOIN tenure_job AS j ON j.key = l.key
+    WHERE l.owner = :owner AND NOT l.asked
+)
+""",
+    _HISTORY.format(
+        key="CAST(e.key AS INTEGER)",
+        state=":state",
+        seconds="e.value ->> 2",
+        reason="NULL",
+        output="NULL",
+        run="e.value",
+    ),
+    DROP_LEASES,
+    _DROP_JOBS,
+)
+NACK = compound(
+    "tenure_nack",
+    """
+INSERT INTO tenure_ready
+SELECT l.queue, l.rank, l.key, l.attempts + (e.value ->> 2), l.crashes + (e.value ->> 3), l.fence, e.value ->> 4
+FROM json_each(:items) AS e JOIN tenure_lease AS l ON l.key = e.value ->> 0 WHERE e.value ->> 1 <= :now
+""",
+    """
+INSERT INTO tenure_delayed
+SELECT l.key, l.queue, l.rank, l.attempts + (e.value ->> 2), l.crashes + (e.value ->> 3), l.fence, e.value ->> 4,
+       e.value ->> 1
+FROM json_each(:items) AS e JOIN tenure_lease AS l ON l.key = e.value ->> 0 WHERE e.value ->> 1 > :now
+""",
+    DROP_LEASES,
+)
+ABANDON = compound(
+    "tenure_abandon",
+    """
+INSERT OR REPLACE INTO tenure_dead
+SELECT j.id, l.queue, l.rank, j.handler, j.name, l.attempts + (e.value ->> 2), l.crashes + (e.value ->> 3), l.fence,
+       j.enqueued, j.due, :now, l.owner, e.value ->> 1, j.body
+FROM json_each(:items) AS e JOIN tenure_lease AS l ON l.key = e.value ->> 0 JOIN tenure_job AS j ON j.key = l.key
+""",
+    DROP_LEASES,
+    _DROP_JOBS,
+)
+SAVE_FAILURES = """
+INSERT OR REPLACE INTO tenure_failure
+SELECT e.value ->> 0, e.value ->> 1, e.value -> 2 FROM json_each(:items) AS e
+"""
+TRIM_FAILURES = """
+DELETE FROM tenure_failure WHERE (id, fence) IN (
+    SELECT f.id, f.fence FROM json_each(:items) AS e JOIN tenure_failure AS f ON f.id = e.value ->> 0
+    WHERE e.value ->> 1 > :keep AND f.fence <= (
+        SELECT fence FROM tenure_failure WHERE id = f.id ORDER BY fence DESC LIMIT 1 OFFSET :keep
+    )
+)
+"""
+
+
+class SqliteSettlements:
+    """Each verb returns the leases that were held, by id and fence."""
+
+    def __init__(self, dialect: Dialect, database: Database, now: Callable[[], int]) -> None:
+        self._dialect = dialect
+        self._database = database
+        self._now = now
+
+    def ack(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
+        if _are_plain(verdicts):
+            held = ",".join([f"{v.lease.id} {v.lease.fence}" for v in verdicts])
+            batch = self._batch({v.lease.token: v.run for v in verdicts}, verdicts)
+            batch |= {"owner": owner, "held": held, "state": verdicts[0].state}
+            if self._database.run_alone(ACK_PLAIN.call, batch):
+                return {(v.lease.id, v.lease.fence) for v in verdicts}
+
+        def plan(held: Sequence[Ack]) -> Plan:
+            items = [(v.lease.token, v.state, v.seconds, v.reason, v.output, v.run) for v in held]
+            return [(ACK.call, self._batch(items, held))]
+
+        return self._settle(owner, verdicts, plan)
+
+    def nack(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]:
+        def plan(held: Sequence[Nack]) -> Plan:
+            now = self._now()
+            items = [
+                (
+                    v.lease.token,
+                    now + round(v.delay * MICROSECOND),
+                    v.charge == "attempt",
+                    v.charge == "crash",
+                    v.charge == "suspect",
+                )
+                for v in held
+            ]
+            return [*_save_failures(held), (NACK.call, self._batch(items, held))]
+
+        return self._settle(owner, verdicts, plan)
+
+    def abandon(self, owner: str, verdicts: Sequence[Abandon]) -> set[Pair]:
+        def plan(held: Sequence[Abandon]) -> Plan:
+            items = [(v.lease.token, v.reason, v.charge == "attempt", v.charge == "crash") for v in held]
+            return [*_save_failures(held), (ABANDON.call, self._batch(items, held))]
+
+        return self._settle(owner, verdicts, plan)
+
+    def _settle(self, owner: str, verdicts: Sequence[V], plan: Callable[[Sequence[V]], Plan]) -> set[Pair]:
+        """Plan before the write lock is taken, because nearly always every lease is held; otherwise plan again."""
+        steps = plan(verdicts)
+        leases = [verdict.lease for verdict in verdicts]
+        wanted, pairs = lease_keys(owner, leases), {(lease.id, lease.fence) for lease in leases}
+        with self._database.write_turn() as tx:
+            held, cancelled = held_leases(tx, wanted)
+            if held != pairs:
+                held &= pairs
+                mine = [verdict for verdict in verdicts if (verdict.lease.id, verdict.lease.fence) in held]
+                steps = plan(mine) if mine else []
+            changes = changes_of(verdicts, held)
+            if len(steps) > 1 or changes or cancelled != "[]":
+                tx.execute(BEGIN)
+            for statement, parameters in steps:
+                tx.execute(statement, parameters)
+            if changes:
+                apply(self._dialect, rows_on(tx), changes)
+            end_cancelled(tx, cancelled, self._now())
+        return held
+
+    def _batch(self, items: Any, held: Sequence[Verdict]) -> dict[str, Any]:
+        keys = [verdict.lease.token for verdict in held]
+        return {"items": json_text(items), "keys": json_text(keys), "now": self._now()}
+
+
+def _are_plain(verdicts: Sequence[Ack]) -> bool:
+    """Whether history needs only the `run` of each verdict, and all have one state."""
+    state = verdicts[0].state
+    return all(
+        v.run is not None
+        and v.run.seconds == v.seconds
+        and v.output is None
+        and v.reason is None
+        and v.change is None
+        and v.state == state
+        for v in verdicts
+    )
+
+
+def _save_failures(verdicts: Sequence[Nack | Abandon]) -> Plan:
+    """Steps that save the failures of these verdicts, and keep the newest of each job."""
+    found = failures(verdicts)
+    if not found:
+        return []
+    trimmed = {"items": json_text([item[:2] for item in found]), "keep": KEPT_FAILURES}
+    return [(SAVE_FAILURES, {"items": json_text(found)}), (TRIM_FAILURES, trimmed)]

@@ -1,0 +1,1 @@
+"""One module per command; `cli/main.py` imports a module only when its command runs."""

@@ -1,0 +1,168 @@
+"""`tenure cron run` and `tenure cron work`: run due ticks once (from system cron), or all the time as a scheduler."""
+
+import math
+import os
+from contextlib import ExitStack, nullcontext
+from queue import SimpleQueue
+from typing import Any, Literal
+
+import click
+
+from tenure.app import Tenure
+from tenure.app.cron import TickResult
+from tenure.cli import output
+from tenure.cli.app_loading import app_with_handlers
+from tenure.cli.errors import EXIT_JOBS_DIED
+from tenure.cli.logs import LogFileHandler
+from tenure.cli.process import worker_processes
+from tenure.cli.process.pidfile import PidFile
+from tenure.cli.process.process_title import set_process_title
+from tenure.cli.process.signals import SignalHandlers
+from tenure.cli.process.watchdog import WatchdogReporter
+from tenure.cli.time_arguments import at_option, parse_time
+from tenure.cli.wait_for_backend import wait_for_backend
+from tenure.clock import to_datetime
+from tenure.cron.decision import PlannedTick, plan
+from tenure.cron.loop import SchedulerLoop
+from tenure.supervisor.sd_notify import SystemdNotifier
+from tenure.worker.roles import RoleThread
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
+@click.option("--only", multiple=True, metavar="NAME", help="Only this schedule, even if it is not due; repeatable.")
+@at_option
+@output.json_option
+@click.pass_context
+def run(ctx: click.Context, dry_run: bool, only: tuple[str, ...], at: str | None, as_json: bool) -> None:
+    """Run what is due in this minute, in the order of dependencies. For system cron, once a minute.
+
+    Jobs go to their queues; inline jobs run here. A tick that was handled before is not handled again, and a job that
+    fails does not stop the others; exit code 1 means that a job failed.
+    """
+    with app_with_handlers() as app:
+        if dry_run:
+            _print_plan(plan(app.schedules.all(), parse_time(app, at), app.settings.environment, only), as_json)
+            return
+        ran = app.cron.run(None if at is None else parse_time(app, at), only)
+    _print_ran(ran, as_json)
+    if any(each.is_new and each.record.state == "failed" for each in ran):
+        ctx.exit(EXIT_JOBS_DIED)
+
+
+@click.command()
+@click.option(
+    "--stop-grace", type=click.FloatRange(min=0, max=math.inf, max_open=True), metavar="SECONDS",
+    help="How long inline jobs may take to finish after a signal to stop.",
+)  # fmt: skip
+@click.option("--pid-file", metavar="FILE", help="Write the process id to this file while the scheduler runs.")
+@click.option(
+    "--log-file", metavar="FILE", help="Log to this file too; its name may contain the date: cron-%Y-%m-%d.log."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
+@click.pass_context
+def work(ctx: click.Context, stop_grace: float | None, pid_file: str | None, log_file: str | None, quiet: bool) -> None:
+    """Run the scheduler until stopped. Any number may run at once; each tick is enqueued once.
+
+    Signals have the same effect as on tenure work.
+    """
+    set_process_title("tenure: scheduler")
+    log = LogFileHandler(log_file) if log_file else None
+    with PidFile(pid_file) if pid_file else nullcontext(), app_with_handlers() as app:
+        if log:
+            log.attach(app.settings, debug=ctx.find_root().params["debug"])
+        wait_for_backend(app)
+        signals = _run_scheduler(app, app.settings.stop_grace if stop_grace is None else stop_grace, quiet=quiet)
+    if not signals.stop_requested:
+        if log:
+            log.restore_stderr()
+        worker_processes.restart(unless=lambda: signals.stop_requested)
+
+
+def _run_scheduler(app: Tenure, grace: float, *, quiet: bool) -> SignalHandlers:
+    """Run the scheduler to its end; the result knows whether a signal stopped it."""
+    service, notifier = SchedulerService(app.cron.loop(), grace), SystemdNotifier(os.environ)
+    count = len(app.schedules.all())
+    words = f"running {count} schedule{'' if count == 1 else 's'}"
+    with ExitStack() as stack:
+        signals = stack.enter_context(SignalHandlers(service, grace, notifier, bounded=False, quiet=quiet))
+        stack.enter_context(WatchdogReporter(service, notifier, grace, lambda: words))
+        if not quiet:
+            click.echo(f"{words[0].upper()}{words[1:]}; process {os.getpid()}.")
+        service.run()
+    return signals
+
+
+class SchedulerService:
+    """Runs the scheduler in its own thread, while the main thread waits for signals."""
+
+    def __init__(self, scheduler: SchedulerLoop, grace: float) -> None:
+        self._scheduler = scheduler
+        self._grace = grace
+        self._requests: SimpleQueue[Literal["stop", "stop now", "ended"]] = SimpleQueue()  # safe in signal handlers
+        self._error: BaseException | None = None
+        self.ready, self.silence = scheduler.ready, scheduler.silence
+
+    def run(self) -> None:
+        RoleThread(self._scheduler, self._on_error, on_end=lambda: self._requests.put("ended")).start()
+        for request in iter(self._requests.get, "ended"):
+            self._scheduler.stop(self._grace if request == "stop" else 0.0)
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        self._requests.put("stop")
+
+    def stop_now(self) -> None:
+        self._requests.put("stop now")
+
+    def drain(self) -> None:
+        self.stop()
+
+    def reload(self) -> bool:
+        return False
+
+    def _on_error(self, error: BaseException) -> None:
+        self._error = error
+
+
+def _print_plan(steps: list[PlannedTick], as_json: bool) -> None:
+    if as_json:
+        output.print_json([_step_fields(step) for step in steps])
+    elif steps:
+        rows = [[step.schedule.name, step.action, _target_queue(step), step.why] for step in steps]
+        output.print_table(("name", "would", "queue", "why"), rows)
+    else:
+        click.echo("nothing is due")
+
+
+def _print_ran(ran: list[TickResult], as_json: bool) -> None:
+    found = [_ran_fields(each) for each in ran]
+    columns = ("name", "state", "queue", "job", "why")
+    if as_json:
+        output.print_json(found)
+    elif found:
+        output.print_table(columns, [[each[column] for column in columns] for each in found])
+    else:
+        click.echo("nothing is due")
+
+
+def _step_fields(step: PlannedTick) -> dict[str, Any]:
+    tick, queue = to_datetime(step.tick), _target_queue(step)
+    return {"name": step.schedule.name, "tick": tick, "would": step.action, "queue": queue, "why": step.why}
+
+
+def _target_queue(step: PlannedTick) -> str | None:
+    return step.schedule.job.queue if step.action == "enqueue" else None
+
+
+def _ran_fields(each: TickResult) -> dict[str, Any]:
+    return {
+        "name": each.schedule.name,
+        "tick": output.as_datetime(each.record.tick),
+        "state": each.record.state,
+        "new": each.is_new,
+        "queue": None if each.schedule.inline else each.schedule.job.queue,
+        "job": each.record.id,
+        "why": each.record.why if each.is_new else "was entered before",
+    }

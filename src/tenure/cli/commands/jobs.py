@@ -1,0 +1,155 @@
+"""`tenure jobs`: list jobs of any state; show, retry, cancel and reschedule single jobs."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from tenure.app import Tenure
+from tenure.backends.contract import required
+from tenure.backends.job_filter import JobFilter, search_jobs
+from tenure.backends.records import CancelResult, RescheduleResult
+from tenure.cli import output
+from tenure.cli.app_loading import any_app
+from tenure.cli.errors import CommandError
+from tenure.cli.job_selection import find_job, state_of
+from tenure.cli.job_view import job_details, job_row, print_job
+from tenure.cli.time_arguments import describe_duration, number_or_text, parse_microseconds, parse_time
+from tenure.clock import to_datetime
+from tenure.events import JOB_STATES
+
+_CANCEL_WORDS: dict[CancelResult, str] = {"cancelled": "cancelled", "asked": "asked to stop, because it is running"}
+_ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
+
+
+@click.group()
+def jobs() -> None:
+    """List, show, retry, reschedule and cancel jobs."""
+
+
+@jobs.command("list")
+@click.option(
+    "--state", "states", type=click.Choice(JOB_STATES), multiple=True, help="Only this state; may be repeated."
+)
+@click.option("--queue", metavar="NAME", help="Only this queue.")
+@click.option("--job", "handler", metavar="HANDLER", help="Only jobs of this handler.")
+@click.option("--name", metavar="TEXT", help="Only jobs of this name.")
+@click.option("--older-than", metavar="TIME", help="Only those that ended, or were enqueued, longer ago: 10m, 2d.")
+@click.option("--newer-than", metavar="TIME", help="Only those that ended, or were enqueued, within this time.")
+@click.option("--text", metavar="TEXT", help="Only those with this text in their id, name, reason, result or an error.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
+@output.json_option
+def list_(limit: int, as_json: bool, older_than: str | None, newer_than: str | None, **filters: Any) -> None:
+    """List jobs: waiting jobs in the order in which they run, ended jobs newest first."""
+    with any_app() as app:
+        reader = required(app.parts().jobs, "lists of jobs")
+        now = app.clock.now()
+        before = None if older_than is None else now - parse_microseconds(older_than, "--older-than")
+        since = None if newer_than is None else now - parse_microseconds(newer_than, "--newer-than")
+        filters["queue"] = filters["queue"] and app.queues.resolve(filters["queue"])
+        found, is_more = search_jobs(reader, JobFilter(**filters, since=since, before=before), limit)
+    rows = [job_row(job) for job in found]
+    if as_json:
+        output.print_json(rows)
+    elif rows:
+        output.print_table(list(rows[0]), [list(row.values()) for row in rows])
+    else:
+        click.echo("no such jobs")
+    if is_more:
+        click.echo("there may be more: use --limit to list more, or narrow the search to reach older jobs", err=True)
+
+
+@jobs.command()
+@_ids_argument
+@output.json_option
+def retry(ids: tuple[str, ...], as_json: bool) -> None:
+    """Make dead letters ready again, with fresh counters."""
+    with any_app() as app:
+        retried = app.dead_letters().replay(ids)
+        others = [id for id in dict.fromkeys(ids) if id not in retried]
+        refused = [_why_not_retried(app, id) for id in others]
+    if as_json:
+        output.print_json({"retried": retried})
+    else:
+        for id in retried:
+            click.echo(f"{output.format_value(id)} is ready again")
+    _raise_refused(refused)
+
+
+@jobs.command()
+@click.argument("id")
+@output.json_option
+def show(id: str, as_json: bool) -> None:
+    """Show all that is known about a job."""
+    with any_app() as app:
+        details = job_details(find_job(app, id), app.channel().wire)
+    print_job(details, as_json)
+
+
+@jobs.command()
+@_ids_argument
+@output.json_option
+def cancel(ids: tuple[str, ...], as_json: bool) -> None:
+    """Cancel waiting jobs at once, and ask running jobs to stop."""
+    with any_app() as app:
+        results = app.cancel_many(ids)
+        refused = [_why_not_cancelled(app, id, each) for id, each in results.items() if each not in _CANCEL_WORDS]
+    _print_results(results, as_json, lambda result: _CANCEL_WORDS.get(result))
+    _raise_refused(refused)
+
+
+@jobs.command()
+@_ids_argument
+@click.option("--delay", metavar="TIME", help="Start only after this time: 90, 30s, 10m; 0 is at once.")
+@click.option("--at", metavar="TIME", help="Start at this time, such as 2026-03-29T02:30.")
+@output.json_option
+def reschedule(ids: tuple[str, ...], delay: str | None, at: str | None, as_json: bool) -> None:
+    """Change when waiting jobs may start."""
+    if (delay is None) == (at is None):
+        raise CommandError("give either --delay TIME or --at TIME")
+    with any_app() as app:
+        moment = None if at is None else to_datetime(parse_time(app, at))
+        results = app.reschedule_many(ids, delay=number_or_text(delay or "0"), at=moment)
+        refused = [_why_not_moved(app, id, each) for id, each in results.items() if each != "rescheduled"]
+    when = f"at {output.format_value(moment)}" if moment else f"in {describe_duration(delay or '')}"
+    words = f"may start {'at once' if delay == '0' else when}"
+    _print_results(results, as_json, lambda result: words if result == "rescheduled" else None)
+    _raise_refused(refused)
+
+
+def _print_results(results: Mapping[str, Any], as_json: bool, describe: Callable[[Any], str | None]) -> None:
+    if as_json:
+        output.print_json(results)
+        return
+    for id, result in results.items():
+        if words := describe(result):
+            click.echo(f"{output.format_value(id)} {words}")
+
+
+def _raise_refused(refused: list[str]) -> None:
+    if refused:
+        raise CommandError("; ".join(refused))
+
+
+def _why_not_retried(app: Tenure, id: str) -> str:
+    state = state_of(app, id)
+    if state is None:
+        return f"no job {id!r} is known here"
+    return f"job {id!r} is {state}; only dead letters can be retried"
+
+
+def _why_not_cancelled(app: Tenure, id: str, result: CancelResult) -> str:
+    if result == "unknown":
+        return _unknown(id)
+    return f"job {id!r} can no longer be cancelled: it is {state_of(app, id) or 'over'}"
+
+
+def _why_not_moved(app: Tenure, id: str, result: RescheduleResult) -> str:
+    if result == "unknown":
+        return _unknown(id)
+    state = "running" if result == "running" else state_of(app, id) or "over"
+    return f"job {id!r} is {state}; only waiting jobs can be rescheduled"
+
+
+def _unknown(id: str) -> str:
+    return f"no job {id!r} is known here; it may have been deleted, or be on another backend"

@@ -1,0 +1,154 @@
+"""What commands print: JSON for programs, tables and live lines on a terminal, tab-separated lines elsewhere.
+
+Every text is redacted, and characters that could control a terminal are escaped.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Self, TextIO
+
+import click
+import msgspec
+
+from tenure.backends.records import LaneRecord
+from tenure.cli.errors import current_redactor
+from tenure.clock import to_datetime
+from tenure.redaction import printable
+from tenure.worker.lane import Lane
+
+_ERASE_LINE = "\x1b[2K"
+_BAR_WIDTH = 30
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def print_json(value: Any) -> None:
+    encoded = msgspec.json.encode(current_redactor().mask(value))
+    click.echo(escape_controls(msgspec.json.format(encoded, indent=2).decode()))
+
+
+def print_json_line(value: Any) -> None:
+    click.echo(escape_controls(msgspec.json.encode(current_redactor().mask(value)).decode()))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    cells = [[" ".join(format_value(value).split()) for value in row] for row in rows]
+    if not _shows_tables():
+        for row in (columns, *cells):
+            click.echo("\t".join(row))
+        return
+    from rich.console import Console  # takes 45 ms: imported only where a table is drawn
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for position, column in enumerate(columns):
+        numeric = all(isinstance(row[position], int) for row in rows)
+        # The first column names the row and users copy it, so it is never wrapped.
+        table.add_column(
+            column, justify="right" if numeric else "left", overflow="fold", no_wrap=not position or numeric
+        )
+    for row in cells:
+        table.add_row(*map(Text, row))  # Text: brackets in a job's name are not markup
+    Console().print(table)
+
+
+def print_facts(values: Mapping[str, Any]) -> None:
+    """Print one `name: value` per line; values that are None are left out."""
+    known = {name: value for name, value in values.items() if value is not None}
+    width = max(map(len, known), default=0) + 1
+    for name, value in known.items():
+        click.echo(f"{bold(f'{name}:'.ljust(width))} {format_value(value)}")
+
+
+def format_value(value: Any) -> str:
+    """A value for people to read, redacted, without control characters."""
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return printable(current_redactor().text(value))
+    if isinstance(value, datetime):
+        return value.astimezone().isoformat(" ", timespec="seconds")
+    return printable(msgspec.json.encode(current_redactor().mask(value)).decode())
+
+
+def format_lane(lane: Lane | LaneRecord) -> str:
+    """As `mail: emails, default (process × 2)`."""
+    name = f"{lane.name}: " if lane.name else ""
+    return f"{name}{', '.join(lane.queues)} ({lane.runner} × {lane.concurrency})"
+
+
+def format_seconds(value: float | None) -> str:
+    """A duration with about three digits, as `1.23 s` or `850 ms`."""
+    if value is None:
+        return "-"
+    if value < 1:
+        return f"{value * 1000:.3g} ms"
+    return f"{value:.3g} s" if value < 1000 else f"{value:.0f} s"
+
+
+def format_megabytes(value: int) -> str:
+    return f"{value / 1e6:.0f} MB"
+
+
+def as_datetime(microseconds: int | None) -> datetime | None:
+    """A stored time; `print_json` prints it in UTC, `format_value` in local time."""
+    return None if microseconds is None else to_datetime(microseconds)
+
+
+def bold(words: str) -> str:
+    """Bold text; `click.echo` removes the style when the output is not a terminal."""
+    return click.style(words, bold=True)
+
+
+def escape_controls(json: str) -> str:
+    """Escape characters that could control a terminal; in JSON they occur only inside strings."""
+    if json.isascii():
+        return json.replace("\x7f", "\\u007f")
+    return "".join(each if each.isprintable() or each == "\n" else _escape(each) for each in json)
+
+
+class LiveLine:
+    """One terminal line that each `show` overwrites; when the stream is not a terminal it prints nothing.
+
+    The cursor stays at the start of the line, so any other output replaces it.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.is_live = stream.isatty() and os.environ.get("TERM") != "dumb"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._write("")
+
+    def show(self, text: str) -> None:
+        self._write(text[: shutil.get_terminal_size().columns - 1])
+
+    def _write(self, text: str) -> None:
+        if self.is_live:
+            self._stream.write(f"{_ERASE_LINE}{text}\r")
+            self._stream.flush()
+
+
+def progress_bar(done: str, count: int, total: int | None) -> str:
+    """As `replayed ███████░░░ 1500 of 2100`; without a bar if the total is unknown."""
+    if not total:
+        return f"{done} {count} …"
+    full = min(_BAR_WIDTH, _BAR_WIDTH * count // total)
+    return f"{done} {'█' * full}{'░' * (_BAR_WIDTH - full)} {count} of {total}"
+
+
+def _shows_tables() -> bool:
+    """Whether stdout is a terminal, or FORCE_COLOR asks for the output of one."""
+    return sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
+
+
+def _escape(character: str) -> str:
+    units = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

@@ -1,0 +1,28 @@
+"""The program of a child process: load the app, then run the jobs that the parent sends.
+
+The parent runs it as `python -m tenure.cli.process.child LOCATION KIND PARENT SLOTS ORDERS REPORTS MARKS`.
+"""
+
+import sys
+
+from tenure.cli.app_loading import import_app
+from tenure.cli.process.process_title import set_process_title
+from tenure.execution.child.main import SERVE_BY_RUNNER, die_with_parent, leave_signals_to_parent
+from tenure.execution.child.orders import OrderPipes
+from tenure.execution.shared_memory import SharedMemory
+
+
+def main(location: str, kind: str, *numbers: str) -> None:
+    parent, slots, orders, reports, marks = map(int, numbers)
+    set_process_title("tenure: child")
+    die_with_parent(parent)
+    leave_signals_to_parent()
+    app = import_app(location)
+    app.discover(*app.settings.modules)
+    pipes = OrderPipes(orders, reports)
+    pipes.report_ready()
+    SERVE_BY_RUNNER[kind](pipes, SharedMemory(slots, marks), app.registry.get, app.clock)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,175 @@
+"""What signals do to a worker or a scheduler: stop it, drain it or reload it.
+
+The first SIGTERM or SIGINT lets the running job finish; the second one, SIGQUIT or the end of the stop grace hands the
+job back at once. SIGUSR1 drains, SIGHUP reloads.
+"""
+
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+from types import FrameType
+from typing import Protocol, Self
+
+from tenure.supervisor.sd_notify import SystemdNotifier
+from tenure.supervisor.signals import STOP_SIGNALS, is_ignored, terminal_was_closed
+
+logger = logging.getLogger(__name__)
+
+HANDLED_SIGNALS = (*STOP_SIGNALS, signal.SIGUSR1, signal.SIGHUP)
+_SETTLE_SECONDS = 5.0  # time that systemd should allow after the stop grace
+_REPEAT_INTERVAL = 1.0
+
+
+class Service(Protocol):
+    """A worker or a scheduler, as its process controls it; signal handlers call the four verbs."""
+
+    @property
+    def ready(self) -> threading.Event: ...
+
+    def silence(self) -> float: ...  # seconds since the slowest of its loops last completed a round
+
+    def stop(self) -> None: ...
+
+    def stop_now(self) -> None: ...
+
+    def drain(self) -> None: ...
+
+    def reload(self) -> bool: ...  # replace the code without stopping; False if it cannot
+
+
+class SignalHandlers:
+    """Handles signals in the main thread, where inline jobs run: only there can a job be interrupted.
+
+    `stop_requested` says that the process must end and not restart itself.
+    """
+
+    def __init__(
+        self, service: Service, grace: float, notifier: SystemdNotifier, *, bounded: bool, quiet: bool
+    ) -> None:
+        self._service = service
+        self._grace = grace
+        self._timer = StopTimer(grace)
+        self._notifier = notifier
+        self._bounded = bounded
+        self._quiet = quiet
+        self._stops = 0
+        self._received: deque[int] = deque()
+        self._is_handling = False
+        self.stop_requested = False
+
+    def __enter__(self) -> Self:
+        self._timer.start(HANDLED_SIGNALS)
+        for number in HANDLED_SIGNALS:
+            if not is_ignored(number):
+                signal.signal(number, self._receive)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        """The handlers stay installed: a late signal must not kill the process at the end of a graceful stop."""
+        self._timer.end()
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature of a handler
+        """Handle signals one after the other: a new one may arrive while the last one holds a lock that it needs."""
+        self._received.append(number)
+        if self._is_handling:
+            return
+        self._is_handling = True
+        try:
+            while self._received:
+                self._handle(self._received.popleft())
+        finally:
+            self._is_handling = False
+
+    def _handle(self, number: int) -> None:
+        if number == signal.SIGUSR1:
+            self._drain()
+        elif number == signal.SIGHUP and not terminal_was_closed():
+            self._reload()
+        else:
+            self._stop(at_once=number == signal.SIGQUIT)
+
+    def _stop(self, *, at_once: bool) -> None:
+        self.stop_requested = True
+        self._stops += 1
+        if at_once or self._stops > 1:
+            self._timer.interrupt_until_end()
+            self._service.stop_now()  # may raise into the running job: nothing may follow
+            return
+        self._timer.begin()
+        self._service.stop()
+        self._notifier.notify(STOPPING=1, EXTEND_TIMEOUT_USEC=round((self._grace + _SETTLE_SECONDS) * 1e6))
+        self._print(
+            f"Stopping once the running job is done, or in {self._grace:g} s; a second signal hands it back at once."
+        )
+
+    def _drain(self) -> None:
+        self.stop_requested = True
+        self._service.drain()
+        self._print("Draining: stopping once nothing is ready.")
+
+    def _reload(self) -> None:
+        if self._service.reload():
+            self._notifier.notify(RELOADING=1, MONOTONIC_USEC=time.monotonic_ns() // 1000)
+            self._notifier.notify(READY=1)  # it works all the time: new children replace the old ones one by one
+            self._print("Reloading: fresh child processes take over.")
+        elif self._bounded:
+            self._print("A worker that ends by itself is not reloaded.")
+        else:
+            self._service.stop()
+            self._print("Reloading once the running job is done.")
+
+    def _print(self, text: str) -> None:
+        if not self._quiet:
+            os.write(sys.stderr.fileno(), f"{text}\n".encode())  # not print: a handler may interrupt a print
+
+
+class StopTimer:
+    """A thread that sends SIGTERM to the main thread when the stop grace is over.
+
+    Only the main thread can interrupt a job, even one that sleeps. The timer repeats the signal every second, because
+    a job may catch the first one, or start a moment after it.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = min(seconds, threading.TIMEOUT_MAX)
+        self._steps: queue.SimpleQueue[None] = queue.SimpleQueue()  # safe in signal handlers, unlike threading.Event
+        self._ended = threading.Event()
+
+    def start(self, signals: Iterable[signal.Signals]) -> None:
+        """Start the thread with these signals blocked: the kernel then delivers them to the main thread only."""
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        threading.Thread(target=self._run, name="tenure-stop-timer", daemon=True).start()
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def begin(self) -> None:
+        """Start to count the grace; safe in a signal handler, like `interrupt_until_end`."""
+        self._steps.put(None)
+
+    def interrupt_until_end(self) -> None:
+        """The caller interrupts the job now; only repeat the signal until the end."""
+        self._steps.put(None)
+        self._steps.put(None)
+
+    def end(self) -> None:
+        self._ended.set()
+
+    def _run(self) -> None:
+        self._steps.get()
+        try:
+            self._steps.get(timeout=self._seconds)
+        except queue.Empty:
+            if not self._ended.is_set():
+                logger.warning("the stop grace of %g s is over: running jobs are handed back", self._seconds)
+                self._interrupt()
+        while not self._ended.wait(_REPEAT_INTERVAL):
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)

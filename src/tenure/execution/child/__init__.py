@@ -1,0 +1,1 @@
+"""Runs in a child process: reads orders, calls handlers, writes reports."""

@@ -1,0 +1,195 @@
+"""The child of the `event_loop` runner: hundreds of coroutines on one loop; sync handlers run on threads beside it."""
+
+import asyncio
+import inspect
+import os
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
+from typing import Any
+
+from tenure.clock import Clock
+from tenure.definition import context
+from tenure.definition.context import Link
+from tenure.execution.attempt import (
+    Attempt,
+    Hook,
+    Performer,
+    Run,
+    exit_if_forked,
+    hook_of,
+    logging_errors_of_after_run,
+    to_context,
+    unfit,
+    with_timeout,
+)
+from tenure.execution.child.heartbeat import Heartbeat, LoopMonitor
+from tenure.execution.child.orders import OrderHandler, OrderPipes, Resolve, end_process
+from tenure.execution.deadline import ThreadDeadline, Watchdog
+from tenure.execution.outcome import Capture, Outcome
+from tenure.execution.protocol import Order, Report
+from tenure.execution.shared_memory import SharedMemory, SharedMemoryLink
+
+
+def run_on_event_loop(pipes: OrderPipes, memory: SharedMemory, resolve: Resolve, clock: Clock) -> None:
+    """Run as many jobs at once as the shared memory has slots."""
+    capture = Capture()
+    performer = LoopPerformer(clock, capture, memory.slots)
+    with capture.installed():
+        asyncio.run(_OrderLoop(pipes, OrderHandler(pipes, memory, resolve, clock), performer, memory).run())
+
+
+class _OrderLoop:
+    """Starts one task for each order while slots are free.
+
+    Jobs that end in one turn of the loop are reported in one write. If a job blocks the loop, the heartbeat thread
+    reports the jobs that have ended.
+    """
+
+    def __init__(
+        self, pipes: OrderPipes, orders: OrderHandler, performer: "LoopPerformer", memory: SharedMemory
+    ) -> None:
+        self._pipes = pipes
+        self._orders = orders
+        self._performer = performer
+        self._memory = memory
+        self._free_slots = list(range(memory.slots))
+        self._waiting: deque[Order] = deque()
+        self._ended: deque[tuple[int, Report]] = deque()
+        self._over = asyncio.Event()
+        self._clean_context = copy_context()  # outside every job: the next job must not see what one leaves in its own
+        self._tickets: dict[asyncio.Task[None], int] = {}
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        monitor = LoopMonitor(loop, self._memory, self._tickets, self._cancel_requested)
+        Heartbeat(self._memory, monitor.check, self._report_ended)
+        loop.add_reader(self._pipes.orders, self._read)
+        await self._over.wait()
+
+    def _read(self) -> None:
+        try:
+            orders = self._pipes.read()
+        except OSError as error:
+            end_process(error)
+        if orders is None:
+            asyncio.get_running_loop().remove_reader(self._pipes.orders)
+            self._over.set()
+        else:
+            self._waiting.extend(orders)
+            self._start_tasks()
+
+    def _start_tasks(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._free_slots and self._waiting:
+            order = self._waiting.popleft()
+            task = loop.create_task(self._run_order(order, self._free_slots.pop()))
+            self._tickets[task] = order.ticket
+            task.add_done_callback(self._on_task_end)
+
+    async def _run_order(self, order: Order, slot: int) -> None:
+        if attempt := self._orders.start(slot, order):
+            outcome = await self._performer.perform(attempt, SharedMemoryLink(self._memory, slot, order.ticket))
+            if not self._ended:
+                asyncio.get_running_loop().call_soon(self._report_and_start, context=self._clean_context)
+            self._ended.append((slot, Report(order.ticket, outcome)))
+        else:
+            self._free_slots.append(slot)
+
+    def _report_and_start(self) -> None:
+        self._report_ended()
+        self._start_tasks()
+
+    def _report_ended(self) -> None:
+        """Report every job that has ended; called by the loop and by the heartbeat thread."""
+        ended: list[tuple[int, Report]] = []
+        with suppress(IndexError):
+            while True:
+                ended.append(self._ended.popleft())
+        if ended:
+            self._orders.report_all(ended)
+            self._free_slots.extend(slot for slot, _ in ended)
+
+    def _cancel_requested(self) -> None:
+        """Cancel the coroutines that the parent wants cancelled; the watchdog does it for handlers on threads."""
+        requested = self._memory.cancel_requests() - self._performer.on_threads
+        for task, ticket in self._tickets.items() if requested else ():
+            if ticket in requested and not task.cancelling():
+                task.cancel()
+
+    def _on_task_end(self, task: "asyncio.Task[None]") -> None:
+        del self._tickets[task]
+        if not task.cancelled() and (error := task.exception()):
+            end_process(error)
+        self._start_tasks()
+
+
+class LoopPerformer:
+    """The steps of `Performer`, awaited; `on_threads` holds the tickets of sync handlers."""
+
+    def __init__(self, clock: Clock, capture: Capture, threads: int) -> None:
+        self._clock = clock
+        self._capture = capture
+        self._max_threads = threads
+        self._threads: ThreadPoolExecutor | None = None
+        self._watchdog: Watchdog | None = None
+        self._pid = os.getpid()
+        self.on_threads: set[int] = set()
+
+    async def perform(self, attempt: Attempt, link: Link) -> Outcome:
+        if not attempt.handler.is_async:
+            return await self._perform_on_thread(attempt, link)
+        started, begun = self._clock.now(), time.perf_counter()
+        try:
+            value = attempt.handler.unpack(attempt.envelope.payload, attempt.envelope.payload_version)
+        except Exception as error:  # declared types may run code of their own when they are built
+            return unfit(error, attempt, started, begun)
+        run = Run(attempt, to_context(attempt, value, link), started, begun)
+        context.enter(run.context)  # a task has a context of its own: no other job sees this
+        instance: tuple[Any, ...] = ()
+        try:
+            if attempt.handler.make is not None:
+                instance = (attempt.handler.make(),)
+                await with_timeout(_call_hook(hook_of(instance[0], "before_run"), run.context), run.time_left)
+            self._capture.begin()
+            limit = run.time_left if instance else attempt.timeout
+            result = await with_timeout(attempt.handler.call(*instance, run.context, value), limit)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            exit_if_forked(self._pid)
+            outcome = run.failed(error, self._clock.now())
+        else:
+            exit_if_forked(self._pid)
+            outcome = run.succeeded(result, self._capture.take())
+        if instance:
+            with logging_errors_of_after_run(run.context):
+                hook = hook_of(instance[0], "after_run")
+                await with_timeout(_call_hook(hook, run.context, outcome), run.time_left_for_after_run)
+        return outcome
+
+    async def _perform_on_thread(self, attempt: Attempt, link: Link) -> Outcome:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._max_threads)
+            self._watchdog = Watchdog()
+        assert self._watchdog is not None  # noqa: S101 - set beside the threads
+        performer = Performer(self._clock, ThreadDeadline(self._watchdog), self._capture)
+        loop = asyncio.get_running_loop()
+        self.on_threads.add(attempt.ticket)
+        try:
+            return await loop.run_in_executor(self._threads, _perform_once, performer, attempt, link)
+        finally:
+            self.on_threads.discard(attempt.ticket)
+
+
+async def _call_hook(hook: Hook | None, *arguments: Any) -> None:
+    """Call a sync or async hook."""
+    if hook is not None and inspect.iscoroutine(result := hook(*arguments)):
+        await result
+
+
+def _perform_once(performer: Performer, attempt: Attempt, link: Link) -> Outcome:
+    with performer:
+        return performer.perform(attempt, link)

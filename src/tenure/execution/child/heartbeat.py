@@ -1,0 +1,66 @@
+"""Heartbeat of a child with several jobs: its interpreter runs, and which job, if any, blocks its event loop."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from tenure.execution.shared_memory import SharedMemory
+
+_HEARTBEAT_INTERVAL = 0.1
+_BLOCKED_AFTER = 0.25  # seconds
+
+
+class Heartbeat:
+    """A thread that writes the time into the shared memory. A call into C that holds the interpreter lock stops it.
+
+    After each beat it calls `checks`.
+    """
+
+    def __init__(self, memory: SharedMemory, *checks: Callable[[], None]) -> None:
+        self._memory = memory
+        self._checks = checks
+        memory.beat()
+        threading.Thread(target=self._run, name="tenure-heartbeat", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(_HEARTBEAT_INTERVAL)
+            self._memory.beat()
+            for check in self._checks:
+                check()
+
+
+class LoopMonitor:
+    """Checks an event loop from another thread: a loop that has not run for a while is blocked by its current task."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        memory: SharedMemory,
+        tickets: dict["asyncio.Task[None]", int],
+        on_turn: Callable[[], None],
+    ) -> None:
+        """`on_turn` is called in the loop after each check that reached it."""
+        self._loop = loop
+        self._memory = memory
+        self._tickets = tickets
+        self._on_turn = on_turn
+        self._last_turn = time.monotonic()
+        self._turn_requested = False
+
+    def check(self) -> None:
+        if not self._turn_requested:
+            self._turn_requested = True
+            with suppress(RuntimeError):  # the loop is closed: the child is leaving
+                self._loop.call_soon_threadsafe(self._turn)
+        if time.monotonic() - self._last_turn > _BLOCKED_AFTER:
+            task = asyncio.current_task(self._loop)
+            self._memory.set_blocking_ticket(self._tickets.get(task, 0) if task else 0)
+
+    def _turn(self) -> None:
+        self._last_turn = time.monotonic()
+        self._turn_requested = False
+        self._memory.set_blocking_ticket(0)
+        self._on_turn()

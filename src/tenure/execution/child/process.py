@@ -1,0 +1,84 @@
+"""The child of the `process` runner: one job at a time, and a cleanup after each."""
+
+import fcntl
+import os
+import signal
+import sys
+from contextlib import suppress
+
+from tenure.clock import Clock
+from tenure.execution.attempt import Performer
+from tenure.execution.child.orders import OrderHandler, OrderPipes, Resolve
+from tenure.execution.shared_memory import SharedMemory, SharedMemoryLink
+
+_STREAMS = (0, 1, 2)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)
+_FIRST_COPY = 100  # copies of the streams get numbers from here on
+
+
+def run_one_at_a_time(pipes: OrderPipes, memory: SharedMemory, resolve: Resolve, clock: Clock) -> None:
+    """Run jobs in the main thread, so that SIGALRM can interrupt them."""
+    orders = OrderHandler(pipes, memory, resolve, clock)
+    with Performer(clock) as performer:
+        memory.set_cancel_signal(signal.SIGALRM)
+        cleanup = ProcessCleanup()
+        while (batch := pipes.read()) is not None:
+            for order in batch:
+                attempt = orders.start(0, order)
+                if attempt is None:
+                    continue
+                outcome = performer.perform(attempt, SharedMemoryLink(memory, 0, order.ticket))
+                is_clean = cleanup.restore()
+                orders.report(0, order, outcome)
+                if not is_clean or (outcome.failure is not None and outcome.failure.type == "MemoryError"):
+                    pipes.close()  # the state of this process is unknown: the next job gets a fresh one
+                    return
+
+
+class ProcessCleanup:
+    """Restores what a job may have changed in its process, so that the next job finds it as the first job did.
+
+    Create it once everything is in place, and call `restore` after each job. A check costs about 7 µs.
+    """
+
+    def __init__(self) -> None:
+        self._folder = _working_folder()
+        self._umask = os.umask(0)
+        os.umask(self._umask)
+        self._blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        self._handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+        self._streams = (sys.stdin, sys.stdout, sys.stderr)
+        self._copies = [fcntl.fcntl(stream, fcntl.F_DUPFD_CLOEXEC, _FIRST_COPY) for stream in _STREAMS]
+
+    def restore(self) -> bool:
+        """Restore everything; False if that is impossible and only a fresh process is clean."""
+        self._restore_signals()
+        os.umask(self._umask)
+        if _working_folder() != self._folder:
+            with suppress(FileNotFoundError):  # the folder no longer exists
+                os.chdir(self._folder)
+        return self._restore_streams()
+
+    def _restore_signals(self) -> None:
+        if signal.getitimer(signal.ITIMER_REAL)[0]:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in self._handlers.items():
+            if signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
+
+    def _restore_streams(self) -> bool:
+        for stream, copy in zip(_STREAMS, self._copies, strict=True):
+            try:
+                os.get_inheritable(stream)  # the cheapest call that fails on a closed descriptor
+            except OSError:
+                os.dup2(copy, stream)
+        sys.stdin, sys.stdout, sys.stderr = self._streams
+        return not (sys.stdout.closed or sys.stderr.closed)
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109 - a Path would cost as much as all the rest
+    except FileNotFoundError:
+        return ""

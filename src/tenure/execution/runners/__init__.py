@@ -1,1 +1,0 @@
-"""Where attempts run: one module a place."""

@@ -1,0 +1,82 @@
+"""RateLimit: how many jobs may start in any period, by the generic cell rate algorithm (GCRA).
+
+Only a job that starts spends a token. Starts are spread evenly, except for a burst of a few at once. A larger burst
+makes the refill slower, so that the limit holds in every window of the period, not only between full minutes.
+"""
+
+import re
+
+from msgspec import Struct
+
+from tenure.errors import InvalidJob
+from tenure.guards.guard import Ending, Refusal
+from tenure.guards.states import Bucket, Holder, State, pack
+from tenure.guards.store import KeyUpdate
+
+_PERIODS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600,
+            "d": 86_400, "day": 86_400}  # fmt: skip
+_RATE = re.compile(rf"\s*(\d+)\s*/\s*({'|'.join(_PERIODS)})\s*(?:burst\s+(\d+)\s*)?")
+
+
+class Rate(Struct, frozen=True, gc=False):
+    """At most `count` starts in any `period` seconds, up to `burst` of them at once."""
+
+    count: int
+    period: int
+    burst: int = 1
+
+    @classmethod
+    def of(cls, count: int, period: int, burst: int | None = None) -> "Rate":
+        """By default a tenth may start at once, so that a busy limit is not slowed down by its even spacing."""
+        return cls(count, period, max(1, count // 10) if burst is None else burst)
+
+    @property
+    def interval(self) -> int:
+        """Microseconds between tokens, rounded up so that the limit is never exceeded."""
+        return -(-self.period * 1_000_000 // (self.count - self.burst + 1))
+
+    def __str__(self) -> str:
+        period = next((name for name in ("s", "min", "h", "d") if _PERIODS[name] == self.period), f"{self.period}s")
+        has_default_burst = self == Rate.of(self.count, self.period)
+        return f"{self.count}/{period}" + ("" if has_default_burst else f" burst {self.burst}")
+
+
+def parse_rate(text: str | int) -> Rate:
+    """A rate as users write it: "60/min", "10/s burst 5", or a whole number per minute."""
+    words = f"{text}/min" if isinstance(text, int) and not isinstance(text, bool) else text
+    found = _RATE.fullmatch(words) if isinstance(words, str) else None
+    if found is None:
+        raise InvalidJob(f'{text!r} is not a rate; write "60/min", "10/s", "10/s burst 5", or a whole number a minute')
+    rate = Rate.of(int(found[1]), _PERIODS[found[2]], int(found[3]) if found[3] else None)
+    if rate.count < 1 or not 1 <= rate.burst <= rate.count:
+        raise InvalidJob(f"the rate {text!r} must allow at least 1, and a burst of 1 up to the rate")
+    return rate
+
+
+class RateLimit(Struct, frozen=True, gc=False):
+    """Every start takes a token."""
+
+    key: str
+    rate: Rate
+
+    def take(self, state: State | None, holder: Holder, now: int) -> KeyUpdate | Refusal | None:  # noqa: ARG002
+        bucket = self.bucket(state, now)
+        if bucket.next_at() > now:
+            return Refusal(self.key, "rate_limited", bucket.next_at())
+        spent = Bucket(bucket.interval, bucket.burst, max(now, bucket.arrival) + bucket.interval)
+        return KeyUpdate(pack(spent), spent.arrival, spent.next_at())
+
+    def renew(self, state: State | None, holder: Holder, now: int) -> KeyUpdate | Refusal | None:
+        """Nothing to do: a token is spent, not held."""
+
+    def settle(self, state: State | None, holder: Holder, ending: Ending, now: int) -> KeyUpdate | None:
+        """Nothing to do: a spent token is not given back, because the next start may depend on it."""
+
+    def bucket(self, state: State | None, now: int) -> Bucket:
+        arrival = state.arrival if isinstance(state, Bucket) else now
+        return Bucket(self.rate.interval, self.rate.burst, min(arrival, now + self.rate.interval * self.rate.burst))
+
+    def tokens(self, state: State | None, now: int) -> int:
+        """How many jobs could start now."""
+        bucket = self.bucket(state, now)
+        return max(0, min(bucket.burst, (now - bucket.next_at()) // bucket.interval + 1))

@@ -1,0 +1,115 @@
+"""The metrics page: a snapshot as Prometheus text, or as OpenMetrics on request; needs `tenure[metrics]`."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from tenure.errors import SettingsError
+from tenure.metrics.snapshot import Buckets, Snapshot
+
+_NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_:]")
+HELP = {
+    "jobs_fetched": "Leases taken",
+    "jobs_succeeded": "Jobs that succeeded",
+    "jobs_requeued": "Attempts that failed and will be retried",
+    "jobs_failed": "Attempts that failed, retried or not",
+    "jobs_failed_permanently": "Jobs that were dead-lettered, except rejected messages",
+    "jobs_rejected": "Messages that were dead-lettered because they may not run",
+    "jobs_rejected_signature": "Messages with a bad signature",
+    "jobs_skipped_idempotent": "Jobs that did not run because their idempotency key was done",
+    "jobs_cancelled": "Jobs that were cancelled while they ran",
+    "jobs_expired": "Jobs that were too late to run",
+    "jobs_timed_out": "Attempts that ran past their timeout",
+    "jobs_dlq_failed": "Jobs that could not be moved to the dead letters at once",
+    "jobs_crashed": "Jobs that were charged a crash because their worker vanished",
+    "jobs_age_seconds": "How long jobs waited for their first attempt",
+    "jobs_exec_seconds": "How long attempts ran",
+    "leases_lost": "Settlements and renewals that were refused",
+    "leases_renewed": "Renewals of leases",
+    "leases_reaped": "Leases of workers that vanished",
+    "settle_batch": "Jobs settled at once",
+    "fetch_batch": "Jobs fetched at once",
+    "queue_enqueue_total": "Messages put",
+    "queue_fetch_total": "Leases that the backend granted",
+    "queue_fetch_empty_total": "Calls for leases that brought none",
+    "queue_ack_total": "Jobs that were acknowledged",
+    "queue_nack_total": "Jobs that were given back to the backend",
+    "queue_abandon_total": "Jobs that the backend moved to the dead letters",
+    "queue_park_total": "Jobs that the backend parked",
+    "queue_reap_total": "Expired leases that the backend returned",
+    "queue_errors_total": "Calls of the backend that failed",
+    "queue_enqueue_duration_seconds": "How long the backend took for a put",
+    "queue_fetch_duration_seconds": "How long the backend took for leases, waiting for work included",
+    "queue_settle_duration_seconds": "How long the backend took to settle a batch",
+    "tenure_queue_jobs": "Jobs that have not ended, or are dead, by state",
+    "tenure_queue_oldest_age_seconds": "How long the oldest job that could start has waited",
+    "tenure_queue_arrival_rate": "Jobs that arrive, per second",
+    "tenure_queue_service_rate": "Jobs that end, per second",
+    "tenure_queue_drain_seconds": "How long the ready jobs take at the present rate",
+    "tenure_backend_up": "Whether the backend answered the query for its queues",
+}
+
+
+def render(snapshot: Snapshot, accept: str = "") -> tuple[bytes, str]:
+    """The page and its content type; `accept` is the Accept header of the request."""
+    encode, kind = _exposition().choose_encoder(accept)
+    return encode(_Families(snapshot)), kind
+
+
+def check_installed() -> None:
+    _exposition()
+
+
+def _exposition() -> Any:
+    try:
+        from prometheus_client import exposition
+    except ImportError as error:
+        raise SettingsError(
+            "a metrics page needs the package prometheus-client: pip install 'tenure[metrics]'"
+        ) from error
+    return exposition
+
+
+class _Families:
+    """A registry as the encoders of prometheus_client expect it."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterator[Any]:
+        from prometheus_client.metrics_core import Metric
+
+        families: dict[str, Any] = {}
+
+        def family(name: str, kind: str) -> Any:
+            plain = _NOT_ALLOWED.sub("_", name)
+            plain = plain.removesuffix("_total") if kind == "counter" else plain
+            if plain in families and families[plain].type != kind:  # a metric of the app has the same name
+                plain = f"{plain}_{kind}"
+            if plain not in families:
+                families[plain] = Metric(plain, HELP.get(name, f"{name}, counted by the app"), kind)
+            return families[plain]
+
+        for name, labels, value in self._snapshot.counters:
+            found = family(name, "counter")
+            found.add_sample(f"{found.name}_total", _allowed(labels), value)
+        for name, labels, value in self._snapshot.gauges:
+            found = family(name, "gauge")
+            found.add_sample(found.name, _allowed(labels), value)
+        for name, labels, buckets in self._snapshot.histograms:
+            _add_histogram(family(name, "histogram"), _allowed(labels), buckets)
+        yield from families.values()
+
+
+def _allowed(labels: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    return {_NOT_ALLOWED.sub("_", name): value for name, value in labels}
+
+
+def _add_histogram(found: Any, labels: dict[str, str], buckets: Buckets) -> None:
+    """Add the buckets; a Prometheus bucket includes all smaller ones."""
+    so_far = 0
+    for bound, count in zip((*map(str, buckets.bounds), "+Inf"), buckets.counts, strict=True):
+        so_far += count
+        found.add_sample(f"{found.name}_bucket", {**labels, "le": bound}, so_far)
+    found.add_sample(f"{found.name}_count", labels, so_far)
+    found.add_sample(f"{found.name}_sum", labels, buckets.total)

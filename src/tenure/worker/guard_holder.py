@@ -1,0 +1,328 @@
+"""The guard holder: takes the guards of jobs before they start, renews them while they run, settles them with the job.
+
+A batch of jobs costs one call of the store; jobs without guards cost none. It also says which queues may be leased
+from now: not those that are paused, nor those whose rate is used up.
+
+Where the backend is the store, the change to the guards is part of the step that settles the job. Elsewhere the order
+is run, mark, ack: a job that finds its own mark only has to be acked.
+"""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from msgspec import UNSET, structs
+
+from tenure.backends.messages import Abandon, Ack, Lease, Nack, Park, Verdict
+from tenure.backends.parts import Parking
+from tenure.clock import MICROSECOND
+from tenure.errors import BackendError
+from tenure.execution.attempt import Attempt
+from tenure.guards.breaker import Breaker
+from tenure.guards.concurrency_limit import ConcurrencyLimit
+from tenure.guards.guard import Ending, Guard, Refusal, paused, renew_guards, settle_guards, take_guards
+from tenure.guards.idempotency import DAY, Idempotency
+from tenure.guards.rate_limit import Rate, RateLimit, parse_rate
+from tenure.guards.states import (
+    Holder,
+    backend_breaker_key,
+    breaker_key,
+    claim_key,
+    concurrency_key,
+    lock_key,
+    queue_rate_key,
+    rate_key,
+    unpack,
+)
+from tenure.guards.store import Change, Store
+from tenure.wire.envelope import Envelope
+from tenure.worker.backend_breaker import FIRST_PAUSE_SECONDS, BackendBreaker, SharedBreaker
+
+logger = logging.getLogger(__name__)
+
+SKIPPED = "skipped-idempotent"  # the reason of a job whose idempotency key was done before
+
+PAUSE_POLL_SECONDS = 1.0
+_MIN_DELAY, _MAX_DELAY = 0.1, 30.0  # of a job that waits for a guard
+_STORE_DOWN_DELAY = 2.0
+_WAKE_BATCH = 100  # keys per call
+_UNLIMITED = 1 << 31
+
+LeaseKey = tuple[str, int]
+Room = list[tuple[list[str], int]]  # queues to lease from together, and how many jobs of them may start now
+
+
+class GuardHolder:
+    """Shared by the lanes of a worker. `has_guarded_jobs` becomes true with the first job that has a guard."""
+
+    def __init__(
+        self,
+        store: Store,
+        rules: "GuardRules | None" = None,
+        seconds: float = 15.0,
+        *,
+        is_backend: bool = False,
+        parking: Parking | None = None,
+        place: str | None = None,
+    ) -> None:
+        """A guard is held for `seconds` unless it is renewed: as long as a lease.
+
+        `place` is the name of the backend if the store is another one: then the store holds a breaker around the
+        backend that all workers share.
+        """
+        self._store = store
+        self._is_one_step = is_backend
+        self._parking = parking
+        self._place = place
+        self._rules = rules or GuardRules()
+        self._seconds = seconds
+        self._held: dict[LeaseKey, tuple[Guard, ...]] = {}
+        self._wake_at: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._paused_queues = PausedQueues(store)
+        self._next_full_wake = 0.0
+        self.has_guarded_jobs = False
+
+    def backend_breaker(self) -> BackendBreaker:
+        """A breaker around the backend, with the same threshold and cooldown as the breakers of jobs."""
+        shared = self._place and SharedBreaker(self._store, self._rules.backend_breaker(self._place), self._seconds)
+        return BackendBreaker(self._rules.threshold, self._rules.cooldown, shared or None)
+
+    def room(self, queues: list[str]) -> tuple[Room, float]:
+        """The queues that are neither paused nor out of tokens, in portions, each with how many jobs may start now.
+
+        If there are none: also the seconds until one has tokens again, infinite when all are paused.
+        """
+        queues = self._paused_queues.filter_out(queues)
+        if not queues:
+            return [], float("inf")
+        limited = {queue: limit for queue in queues if (limit := self._rules.queue_rate(queue))}
+        if not limited:
+            return [(queues, _UNLIMITED)], 0.0
+        now, states = self._store.look([limit.key for limit in limited.values()])
+        room: Room = []
+        waits = []
+        for queue in queues:
+            if queue not in limited:
+                if not room or room[-1][0][-1] in limited:
+                    room.append(([], _UNLIMITED))
+                room[-1][0].append(queue)
+                continue
+            limit, state = limited[queue], unpack(states.get(limited[queue].key))
+            if tokens := limit.tokens(state, now):
+                room.append(([queue], tokens))
+            else:
+                waits.append(limit.bucket(state, now).next_at() - now)
+        return room, min(waits, default=0) / MICROSECOND
+
+    def admit(self, attempts: list[Attempt], now: int) -> tuple[list[Attempt], list[Verdict]]:
+        """The attempts that hold all their guards, and the verdicts on the others."""
+        guarded = [(attempt, guards) for attempt in attempts if (guards := self._rules.guards_of(attempt.envelope))]
+        if not guarded:
+            return attempts, []
+        self.has_guarded_jobs = True
+        changes = [take_guards(guards, self._holder(attempt.ticket)) for attempt, guards in guarded]
+        try:
+            refusals = self._store.change(changes)
+        except BackendError as error:
+            logger.warning("the guards of %d jobs cannot be taken, they wait: %s", len(guarded), error)
+            verdicts: dict[LeaseKey, Verdict] = {_key(one.ticket): _put_off(one.ticket, error) for one, _ in guarded}
+        else:
+            self._held.update(
+                {_key(one.ticket): guards for (one, guards), no in zip(guarded, refusals, strict=True) if no is None}
+            )
+            verdicts = {
+                _key(one.ticket): self.refuse(one.ticket, no, now)
+                for (one, _), no in zip(guarded, refusals, strict=True)
+                if no is not None
+            }
+        return [one for one in attempts if _key(one.ticket) not in verdicts], list(verdicts.values())
+
+    def refuse(self, lease: Lease, refusal: Refusal, now: int) -> Verdict:
+        """The verdict on a job whose guard refused it, before it started or while it ran."""
+        if refusal.reason == "done":
+            own = refusal.first == lease.id
+            return Ack(lease=lease, reason=None if own else f"{SKIPPED}: job {refusal.first} has done it")
+        wait = min(_MAX_DELAY, max(_MIN_DELAY, (refusal.until - now) / MICROSECOND))
+        if self._parking is None:
+            return Nack(lease=lease, delay=wait * (0.5 + random.random()), reason=refusal.reason)  # noqa: S311
+        with self._lock:
+            self._wake_at[refusal.key] = min(self._wake_at.get(refusal.key, float("inf")), time.monotonic() + wait)
+        return Park(lease=lease, key=refusal.key, reason=refusal.reason)
+
+    def renew(self, leases: Sequence[Lease]) -> list[Lease]:
+        """Renew the guards of these jobs; returns the leases that have lost a guard and must stop."""
+        held = [(lease, guards) for lease in leases if (guards := self._held.get(_key(lease)))]
+        if not held:
+            return []
+        answers = self._store.change([renew_guards(guards, self._holder(lease)) for lease, guards in held])
+        return [lease for (lease, _), is_held in zip(held, answers, strict=True) if not is_held]
+
+    def drop(self, leases: Sequence[Lease]) -> None:
+        """This worker has lost these leases, and their guards with them."""
+        for lease in leases:
+            self._held.pop(_key(lease), None)
+
+    def attach(self, verdicts: Sequence[Verdict]) -> Sequence[Verdict]:
+        """The verdicts, each with the change to the guards of its job; those guards are then no longer held."""
+        return [self._attached(verdict) for verdict in verdicts] if self._held else verdicts
+
+    def mark(self, verdicts: Sequence[Verdict]) -> list[Lease]:
+        """Where the store is another one, change it before the backend settles. No lease is lost by that.
+
+        A job that parks gives back its guards before it waits, in either store.
+        """
+        first = [verdict for verdict in verdicts if isinstance(verdict, Park) or not self._is_one_step]
+        if changes := [verdict.change for verdict in first if verdict.change is not None]:
+            self._store.change(changes)
+        return []
+
+    def wake_parked(self, now: float) -> None:
+        """Wake jobs whose key no settlement will free: its holder vanished, its cooldown ended, or a token came."""
+        if self._parking is None:
+            return
+        with self._lock:
+            due = [key for key, at in self._wake_at.items() if at <= now][:_WAKE_BATCH]
+        if due:
+            again = self._parking.wake(due, _WAKE_BATCH)
+            with self._lock:
+                for key in due:
+                    self._wake_at.pop(key, None)
+                self._wake_at.update({key: now + wait for key, wait in again.items()})
+        if now >= self._next_full_wake:
+            self._next_full_wake = now + self._seconds / 3
+            self._parking.wake(None, _WAKE_BATCH)
+
+    def _attached(self, verdict: Verdict) -> Verdict:
+        guards = self._held.pop(_key(verdict.lease), None)
+        if guards is None:
+            return verdict
+        change: Change = settle_guards(guards, self._holder(verdict.lease), ending_of(verdict))
+        return structs.replace(verdict, change=change)
+
+    def _holder(self, lease: Lease) -> Holder:
+        return Holder(lease.id, lease.fence, self._seconds)
+
+
+def ending_of(verdict: Verdict) -> Ending:
+    """What a verdict means for the guards: only what the handler itself did is a success or a failure."""
+    if isinstance(verdict, Park):
+        return Ending(over=False)
+    if isinstance(verdict, Ack):
+        return Ending(over=True, succeeded=True if verdict.state == "done" else None)
+    failed = False if verdict.charge in ("attempt", "crash") else None
+    if isinstance(verdict, Abandon):
+        return Ending(over=True, succeeded=failed)
+    return Ending(over=False, succeeded=failed, again=verdict.delay)
+
+
+def _put_off(lease: Lease, error: BackendError) -> Verdict:
+    """A job never runs without its guards: it waits until the store answers."""
+    delay = _STORE_DOWN_DELAY * (0.5 + random.random())  # noqa: S311 - jitter
+    return Nack(lease=lease, delay=delay, reason=f"no guards: {error}")
+
+
+def _key(lease: Lease) -> LeaseKey:
+    return lease.id, lease.fence
+
+
+class PausedQueues:
+    """Which queues are paused; read once a second, so that a paused queue costs nothing.
+
+    Shared by the lanes of a worker; each lane asks for its own queues.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._paused: dict[str, bool] = {}
+        self._read_at: dict[str, float] = {}
+
+    def filter_out(self, queues: list[str]) -> list[str]:
+        """These queues without the paused ones; if the store does not answer, by its last answer."""
+        now = time.monotonic()
+        if any(self._read_at.get(queue, 0.0) <= now for queue in queues):
+            self._read(queues)
+            self._read_at.update(dict.fromkeys(queues, now + PAUSE_POLL_SECONDS))
+        if not any(map(self._paused.get, queues)):
+            return queues
+        return [queue for queue in queues if not self._paused.get(queue)]
+
+    def _read(self, queues: Sequence[str]) -> None:
+        try:
+            now_paused = paused(self._store, queues)
+        except BackendError as error:
+            logger.warning("cannot read which queues are paused; the last known state stays: %s", error)
+            return
+        for queue in queues:
+            if (queue in now_paused) != self._paused.get(queue, False):
+                logger.info("queue %r is %s", queue, "paused" if queue in now_paused else "resumed")
+            self._paused[queue] = queue in now_paused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardRules:
+    """Which guards a job has, by its message and by the settings of its queue.
+
+    `rates` are the rates of queues; `threshold` and `cooldown` are those of every breaker.
+    """
+
+    rates: Mapping[str, Rate] = field(default_factory=dict)
+    threshold: int = 5
+    cooldown: float = 60.0
+
+    def guards_of(self, envelope: Envelope) -> tuple[Guard, ...]:
+        """In the order in which they are taken: tokens last, because they cannot be given back. Most jobs have none."""
+        if (
+            envelope.idempotency_key is None
+            and envelope.single_instance is UNSET
+            and envelope.at_most is UNSET
+            and envelope.rate is UNSET
+            and envelope.breaker is UNSET
+            and envelope.queue not in self.rates
+        ):
+            return ()
+        return (*self._conditions(envelope), *self._slots(envelope), *self._tokens(envelope))
+
+    def queue_rate(self, queue: str) -> RateLimit | None:
+        rate = self.rates.get(queue)
+        return None if rate is None else RateLimit(queue_rate_key(queue), rate)
+
+    def breaker(self, name: str) -> Breaker:
+        return Breaker(breaker_key(name), self.threshold, self.cooldown)
+
+    def backend_breaker(self, place: str) -> Breaker:
+        """The breaker around a backend: it begins with short pauses, because a restart takes only seconds."""
+        return Breaker(
+            backend_breaker_key(place), self.threshold, self.cooldown, min(FIRST_PAUSE_SECONDS, self.cooldown)
+        )
+
+    def _conditions(self, envelope: Envelope) -> list[Guard]:
+        found: list[Guard] = []
+        if envelope.breaker is not UNSET:
+            found.append(self.breaker(envelope.breaker))
+        if envelope.idempotency_key is not None:
+            ttl = DAY if envelope.idempotency_ttl is UNSET else envelope.idempotency_ttl
+            found.append(Idempotency(claim_key(envelope.idempotency_key), ttl))
+        return found
+
+    def _slots(self, envelope: Envelope) -> list[Guard]:
+        found: list[Guard] = []
+        if envelope.single_instance is not UNSET and envelope.single_instance:
+            found.append(ConcurrencyLimit(lock_key(envelope.name or envelope.job)))
+        if envelope.at_most is not UNSET:
+            found.append(ConcurrencyLimit(concurrency_key(envelope.job, _limit_key(envelope)), envelope.at_most))
+        return found
+
+    def _tokens(self, envelope: Envelope) -> list[Guard]:
+        found: list[Guard] = []
+        if envelope.rate is not UNSET:
+            found.append(RateLimit(rate_key(envelope.job, _limit_key(envelope)), parse_rate(envelope.rate)))
+        limited = self.queue_rate(envelope.queue)
+        return found if limited is None else [*found, limited]
+
+
+def _limit_key(envelope: Envelope) -> str | None:
+    return None if envelope.key is UNSET else envelope.key

@@ -1,0 +1,67 @@
+"""`tenure jobs list` and `tenure jobs retry`."""
+
+import pytest
+
+
+@pytest.fixture
+def shop(tenure):
+    """One job done, one dead, one delayed in another queue, one ready."""
+    tenure.enqueue("add", "--payload", '{"a": 1}', "--name", "sum")
+    tenure.enqueue("fail", "--payload", '{"text": "out of paper"}')
+    tenure("work", "--burst")
+    tenure.enqueue("add", "--payload", '{"a": 2}', "--queue", "mail", "--delay", "1h")
+    tenure.enqueue("add", "--payload", '{"a": 3}', "--name", "next")
+    return tenure
+
+
+def listed(shop, *options):
+    return [(job["state"], job["job"], job["name"]) for job in shop.json("jobs", "list", *options)]
+
+
+def test_all_jobs_are_listed_by_state(shop):
+    assert listed(shop) == [
+        ("ready", "add", "next"),
+        ("delayed", "add", None),
+        ("done", "add", "sum"),
+        ("dead", "fail", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "states"),
+    [
+        (["--state", "done", "--state", "dead"], ["done", "dead"]),
+        (["--queue", "mail"], ["delayed"]),
+        (["--job", "fail"], ["dead"]),
+        (["--name", "sum"], ["done"]),
+        (["--text", "OUT OF"], ["dead"]),
+        (["--newer-than", "1h"], ["ready", "delayed", "done", "dead"]),
+        (["--older-than", "1h"], []),
+        (["--state", "dead", "--queue", "mail"], []),
+    ],
+)
+def test_jobs_are_found_by_what_is_known_of_them(shop, options, states):
+    assert [state for state, _, _ in listed(shop, *options)] == states
+
+
+def test_people_see_columns_and_are_told_that_there_is_more(shop):
+    done = shop("jobs", "list", "--limit", "2")
+    header, *rows = done.stdout.splitlines()
+    assert header.split("\t")[:4] == ["id", "state", "queue", "job"]
+    assert len(rows) == 2
+    assert "there may be more" in done.stderr
+    assert shop("jobs", "list", "--queue", "nowhere").stdout == "no such jobs\n"
+
+
+def test_a_dead_letter_is_tried_again_and_nothing_else_is(shop):
+    dead, done = (shop.json("jobs", "list", "--state", state)[0]["id"] for state in ("dead", "done"))
+    tried = shop("jobs", "retry", dead, done)
+    assert (tried.returncode, tried.stdout) == (2, f"{dead} is ready again\n")
+    assert f"job '{done}' is done; only dead letters can be retried" in tried.stderr
+    assert shop.state(dead) == "ready"
+
+
+def test_a_backend_that_cannot_list_jobs_says_so(tenure):
+    done = tenure("jobs", "list", TENURE_URL="sync://")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "this backend keeps no lists of jobs; name a place for them with the setting store" in done.stderr

@@ -1,0 +1,93 @@
+"""`tenure purge`, `tenure init` and `tenure service`."""
+
+import configparser
+import tomllib
+
+import pytest
+
+from tenure.cli.commands.init import SETTINGS_TEMPLATE
+from tenure.settings import Settings
+
+
+@pytest.fixture
+def shop(tenure):
+    """Two jobs done in two queues, one dead."""
+    tenure.enqueue("add", "--payload", '{"a": 1}')
+    tenure.enqueue("add", "--payload", '{"a": 1}', "--queue", "mail")
+    tenure.enqueue("fail")
+    tenure("work", "default", "mail", "--burst")
+    return tenure
+
+
+def counted(shop, state):
+    return sum(states[state] for states in shop.json("health", "--all")["queues"].values())
+
+
+def test_purging_asks_first(shop):
+    refused = shop("purge", "--state", "done", answer="n\n")
+    assert refused.returncode == 1
+    assert "Delete up to 2 jobs for good?" in refused.stdout
+    assert counted(shop, "done") == 2
+    assert shop("purge", "--state", "done", answer="y\n").stdout.endswith("deleted 2 jobs\n")
+    assert (counted(shop, "done"), counted(shop, "dead")) == (0, 1)
+
+
+def test_purging_is_narrowed_by_queue_and_age(shop):
+    assert shop.json("purge", "--state", "done", "--before", "1h", "--force") == {"deleted": 0}
+    assert shop.json("purge", "--state", "done", "--queue", "mail", "--force") == {"deleted": 1}
+    assert shop.json("purge", "--state", "done", "--state", "dead", "--force") == {"deleted": 2}
+
+
+def test_a_dry_run_deletes_nothing(shop):
+    assert shop("purge", "--state", "done", "--dry-run").stdout == "would delete up to 2 jobs\n"
+    assert counted(shop, "done") == 2
+
+
+def test_a_purge_without_a_state_is_refused(tenure):
+    done = tenure("purge", "--force")
+    assert done.returncode == 2
+    assert "--state" in done.stderr
+
+
+def test_init_writes_an_app_that_works(tenure):
+    made = tenure("init", "fresh")
+    assert made.stdout.startswith("wrote fresh/tenure.toml\nwrote fresh/jobs.py\n")
+    assert tomllib.loads((tenure.folder / "fresh" / "tenure.toml").read_text()) == {"app": "jobs:app"}
+    tenure.without("TENURE_APP", "TENURE_URL")
+    tenure.folder = tenure.folder / "fresh"
+    id = tenure.enqueue("greet", "--payload", '{"name": "Ada"}')
+    tenure("work", "--burst")
+    assert tenure.json("jobs", "show", id)["output"] == "hello Ada"
+
+
+def test_init_overwrites_nothing(tenure):
+    tenure("init")
+    again = tenure("init")
+    assert again.returncode == 2
+    assert "nothing is overwritten" in again.stderr
+
+
+def test_what_init_shows_as_defaults_are_the_defaults():
+    names = ("url", "max_retries", "stop_grace")
+    lines = [line.removeprefix("# ") for line in SETTINGS_TEMPLATE.splitlines() if line.startswith("# ")]
+    shown = tomllib.loads("\n".join(line for line in lines if line.partition(" = ")[0] in names))
+    assert shown == {name: getattr(Settings(), name) for name in names}
+
+
+def test_the_unit_for_systemd_stops_after_the_grace(tenure):
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str
+    unit.read_string(tenure("service", "systemd", "--user", "shop", "--processes", "3", TENURE_STOP_GRACE="120").stdout)
+    service = unit["Service"]
+    assert (service["Type"], service["KillMode"], service["User"]) == ("notify", "mixed", "shop")
+    assert float(service["TimeoutStopSec"]) > 120
+    assert service["ExecStart"].endswith("tenure --app shop:app work --processes 3 --quiet")
+    assert service["WorkingDirectory"] == str(tenure.folder)
+
+
+def test_the_recipe_for_supervisor_stops_after_the_grace(tenure):
+    recipe = configparser.ConfigParser(interpolation=None)
+    recipe.read_string(tenure("service", "supervisor", "--name", "mail", TENURE_STOP_GRACE="120").stdout)
+    program = recipe["program:mail"]
+    assert (program["stopsignal"], program["killasgroup"], program["stopasgroup"]) == ("TERM", "true", "false")
+    assert int(program["stopwaitsecs"]) > 120

@@ -1,0 +1,205 @@
+"""With a long history, commands read no more rows than they show, or a bounded sample; the databases count the rows."""
+
+import sqlite3
+from functools import partial
+from secrets import token_hex
+
+import psycopg
+import pymysql
+import pytest
+
+from tenure import Tenure
+from tenure.backends import job_filter
+from tenure.backends.job_filter import JobFilter
+from tenure.backends.sql.mysql.connection import MysqlSession
+from tenure.backends.sql.postgresql import connection as postgresql
+from tenure.cli.commands import health
+from tenure.events import Run, Settlement, Status
+from tenure.metrics.statistics import SLOT_MICROSECONDS, Counts, Tally
+from tenure.wire.signing import new_key
+from tests.support.servers.fixtures import _login
+
+SHOWN, SAMPLE, PAGE = 50, 1000, 100
+ENDED = """
+INSERT INTO tenure_history (id, queue, {rank}, handler, name, state, attempts, crashes, fence, enqueued, due, finished,
+                            owner, seconds, reason, output)
+VALUES ({marks})
+"""
+SEARCHES = {
+    "without a filter": (JobFilter(), SHOWN),
+    "by state": (JobFilter(states=("done",)), SHOWN),
+    "by queue": (JobFilter(queue="b"), SHOWN),
+    "by handler": (JobFilter(handler="often"), SHOWN),
+    "by a handler that is rare": (JobFilter(handler="nobody"), SAMPLE),
+    "by name": (JobFilter(name="n1"), SHOWN),
+    "by a name that is rare": (JobFilter(name="nobody"), SAMPLE),
+    "by age, newer": (JobFilter(since=9_999_991), 10),
+    "by age, older": (JobFilter(before=9_999_990), SHOWN),
+    "by age, behind more than are looked at": (JobFilter(before=9_998_000), SHOWN),
+    "by text": (JobFilter(text="result"), SHOWN),
+    "by a text that is rare": (JobFilter(text="no such text"), SAMPLE),
+}
+
+
+def rows(first, last):
+    """Ended jobs, the newest at 10 seconds past the epoch."""
+    return [
+        (
+            *(f"{token_hex(4)}-{n}", "ab"[n % 2], -5, "often", f"n{n % 3}", "done", 0, 0, 1, n, n, 10_000_000 - n),
+            *("me", 1.0, None, "result"),
+        )
+        for n in range(first, last)
+    ]
+
+
+class Sqlite:
+    """Counts the steps of SQLite's machine, a hundred at a time: a row that is read takes some thirty."""
+
+    STEPS_A_ROW = 1.5
+
+    def __init__(self, url, monkeypatch):
+        self.url, self._hundreds = url, 0
+        connect = sqlite3.connect
+        self._connect = connect
+        monkeypatch.setattr(sqlite3, "connect", lambda *args, **kwargs: self._watched(connect(*args, **kwargs)))
+
+    def _watched(self, connection):
+        connection.set_progress_handler(self._count, 100)
+        return connection
+
+    def _count(self):
+        self._hundreds += 1
+
+    def fill(self, ended):
+        connection = self._connect(self.url.removeprefix("sqlite:///"))
+        with connection:
+            connection.executemany(ENDED.format(rank="rank", marks=", ".join("?" * 16)), ended)
+        connection.close()
+
+    def read_by(self, work):
+        before = self._hundreds
+        answer = work()
+        return (self._hundreds - before) * self.STEPS_A_ROW, answer
+
+
+class Postgresql:
+    """Has every statement explained with what it really read, before it is run."""
+
+    def __init__(self, url, monkeypatch):
+        self.url, self._read = url, 0
+        real = postgresql.rows_on
+
+        def explained(connection, statement, parameters):
+            if statement.lstrip().startswith("SELECT") and "tenure_" in statement:
+                plan = connection.execute(
+                    f"EXPLAIN (ANALYZE, FORMAT JSON) {postgresql.translated(statement)}", parameters
+                ).fetchone()[0]
+                self._read += scanned(plan[0]["Plan"])
+            return real(connection, statement, parameters)
+
+        monkeypatch.setattr(postgresql, "rows_on", explained)
+
+    def fill(self, ended):
+        columns = ENDED.partition("VALUES")[0].format(rank="rank").partition("(")[2].rstrip().rstrip(")")
+        copying = f"COPY tenure_history ({columns}) FROM STDIN"
+        with psycopg.connect(self.url) as connection, connection.cursor() as cursor, cursor.copy(copying) as copy:
+            for row in ended:
+                copy.write_row(row)
+
+    def read_by(self, work):
+        before = self._read
+        answer = work()
+        return self._read - before, answer
+
+
+def scanned(plan):
+    """The rows that the leaves of a plan took from tables and indexes, those they threw away included."""
+    below = sum(scanned(part) for part in plan.get("Plans", ()))
+    if "Relation Name" not in plan:
+        return below
+    thrown = plan.get("Rows Removed by Filter", 0) + plan.get("Rows Removed by Index Recheck", 0)
+    return below + (plan["Actual Rows"] + thrown) * plan["Actual Loops"]
+
+
+class Mariadb:
+    """Asks the session how many rows its statements took from tables and indexes."""
+
+    def __init__(self, url, monkeypatch):
+        self.url, self._read = url, 0
+        real = MysqlSession.neutral
+
+        def counted(session, statement, parameters):
+            session._cursor.execute("FLUSH STATUS")
+            answer = real(session, statement, parameters)
+            session._cursor.execute("SHOW SESSION STATUS WHERE Variable_name LIKE 'Handler_read%'")
+            self._read += sum(int(value) for name, value in session._cursor.fetchall() if "tmp" not in name.lower())
+            return answer
+
+        monkeypatch.setattr(MysqlSession, "neutral", counted)
+
+    def fill(self, ended):
+        with pymysql.connect(**_login(self.url), autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.executemany(ENDED.format(rank="`rank`", marks=", ".join(["%s"] * 16)), ended)
+
+    def read_by(self, work):
+        before = self._read
+        answer = work()
+        return self._read - before, answer
+
+
+@pytest.fixture(params=["sqlite", "postgres", "mariadb"])
+def database(request, tmp_path, monkeypatch):
+    if request.param == "sqlite":
+        return Sqlite(f"sqlite:///{tmp_path}/jobs.db", monkeypatch)
+    url, empty = request.getfixturevalue(f"{request.param}_place")
+    Tenure(url, keys=[new_key().dump()]).backend.close()
+    empty()
+    return {"postgres": Postgresql, "mariadb": Mariadb}[request.param](url, monkeypatch)
+
+
+@pytest.fixture
+def app(database, monkeypatch):
+    monkeypatch.setattr(job_filter, "_MAX_READ", SAMPLE)
+    with Tenure(database.url, keys=[new_key().dump()]) as app:
+        assert app.backend
+        database.fill(rows(0, 12_000))  # with much less a database rather reads all there is
+        yield app
+
+
+def searches(app):
+    return {
+        name: partial(job_filter.search_jobs, app.backend.jobs, sought, SHOWN) for name, (sought, _) in SEARCHES.items()
+    }
+
+
+def test_a_search_reads_what_it_shows_or_a_bounded_sample(app, database):
+    seen = {name: database.read_by(search) for name, search in searches(app).items()}
+    assert {name: len(jobs) for name, (_, (jobs, _)) in seen.items()} == {
+        name: 0 if shown == SAMPLE else shown for name, (_, shown) in SEARCHES.items()
+    }
+    most = {name: 3 * (shown + 2 * PAGE) for name, (_, shown) in SEARCHES.items()}
+    assert {name: read for name, (read, _) in seen.items() if read > most[name]} == {}
+
+
+def test_the_cost_of_commands_does_not_grow_with_the_history(app, database):
+    asked = {
+        "health": partial(health.collect_health, app, "24h", False),
+        "statistics": partial(app.statistics, "24h"),
+        **searches(app),
+    }
+    for work in asked.values():
+        work()  # what is asked but once, such as the version of a server, is not counted
+    few = {name: database.read_by(work)[0] for name, work in asked.items()}
+    database.fill(rows(12_000, 30_000))
+    many = {name: database.read_by(work)[0] for name, work in asked.items()}
+    assert many == pytest.approx(few, rel=0.2, abs=30)
+
+
+def test_statistics_read_the_slots_they_add_up_and_no_job(app, database):
+    now = app.clock.now() // SLOT_MICROSECONDS * SLOT_MICROSECONDS
+    counts = Counts()
+    counts.add(Settlement("id", "a", Status.ACKED, 1, None, False, Run("often", 0, 1.0)))
+    app.backend.stats.save([Tally(now - n * SLOT_MICROSECONDS, "a", "often", "", counts) for n in range(300)])
+    read, summaries = database.read_by(partial(app.statistics, "1h"))
+    assert [summary.done for summary in summaries] == [13]
+    assert read <= 60

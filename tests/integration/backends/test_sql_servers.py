@@ -1,0 +1,199 @@
+"""A worker on a database server: it wakes for new jobs, reports server facts, opens every URL, and migrates."""
+
+import gc
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from tenure import Tenure
+from tenure.backends.sql import migrations
+from tenure.backends.sql.postgresql import claims, connection, notifications, settlements
+from tenure.backends.url import open_backend
+from tenure.clock import SystemClock
+from tenure.errors import BackendUnavailable, SettingsError, UnknownBackend
+from tenure.wire.signing import new_key
+
+KEY = new_key().dump()
+PLACES = ["postgres", "postgres?listen=off", "mariadb"]
+
+
+@pytest.fixture(params=PLACES)
+def url(request):
+    kind, _, option = request.param.partition("?")
+    found = request.getfixturevalue(f"{kind}_url")
+    return f"{found}?{option}" if option else found
+
+
+@pytest.mark.timing
+def test_an_idle_worker_wakes_for_each_job(url, eventually):
+    ran = []
+    with Tenure(url, keys=[KEY]) as app:
+        job = app.job(name="note")(lambda number: ran.append((number, time.monotonic())))
+        worker = app.worker()
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        for number in range(3):
+            time.sleep(0.3)  # so that it is idle again
+            called = time.monotonic()
+            job.enqueue(number=number)
+            eventually(lambda number=number: len(ran) > number)
+            assert ran[-1][1] - called < 2
+        worker.stop()
+        thread.join()
+        assert app.backend.queues.counts()["default"]["done"] == 3
+
+
+def test_a_backlog_is_drained_and_nothing_runs_twice(url):
+    ran = []
+    with Tenure(url, keys=[KEY]) as app:
+        job = app.job(name="note")(ran.append)
+        app.enqueue_many(job.build(number) for number in range(2500))
+        app.worker(burst=True).run()
+        assert sorted(ran) == list(range(2500))
+
+
+def test_health_tells_how_durable_the_server_is_and_how_workers_wake(url):
+    backend = open_backend(url, SystemClock())
+    facts = {fact.about: fact.text for fact in backend.server.facts()}
+    backend.close()
+    told = url.startswith("postgres") and "listen=off" not in url
+    assert facts.keys() == {"server", "durability", "wake-ups"}
+    assert ("by LISTEN and NOTIFY" if told else "workers poll every 25 ms") in facts["wake-ups"]
+
+
+def test_a_server_that_passes_no_notice_on_is_told(postgres_url, monkeypatch):
+    monkeypatch.setattr(notifications, "NOTIFY", "SELECT %(notify)s::text[]")
+    monkeypatch.setattr(notifications, "_TRIAL_TIMEOUT", 0.2)
+    backend = open_backend(postgres_url, SystemClock())
+    (told,) = [fact for fact in backend.server.facts() if fact.about == "wake-ups"]
+    backend.close()
+    assert (told.warning, told.text) == (True, "LISTEN receives no NOTIFY, so workers poll every 0.5 s")
+
+
+def test_an_index_that_is_gone_is_named(mariadb_url):
+    backend = open_backend(mariadb_url, SystemClock())
+    assert backend.schema.missing_indexes() == []
+    with backend._dialect.migration() as rows:
+        rows("DROP INDEX tenure_dead_died ON tenure_dead", {})
+    assert backend.schema.missing_indexes() == ["tenure_dead_died"]
+    backend.close()
+
+
+def test_a_server_without_a_key_is_refused(url):
+    with Tenure(url) as app, pytest.raises(SettingsError, match="tenure key new"):
+        app.backend  # noqa: B018 - opens it
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
+def test_a_server_that_is_not_there_says_so(scheme):
+    with pytest.raises(BackendUnavailable, match="cannot be used"):
+        open_backend(f"{scheme}://nobody@127.0.0.1:1/nothing", SystemClock())
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://127.0.0.1/x?listen=perhaps",
+        "postgresql://127.0.0.1/x?nonsense=1",
+        "postgresql://127.0.0.1/x?timeout=soon",
+        "mysql://127.0.0.1/x?nonsense=1",
+        "mysql://127.0.0.1/x?timeout=0",
+        "mysql://127.0.0.1/",
+    ],
+)
+def test_a_url_that_makes_no_sense_is_refused(url):
+    with pytest.raises(UnknownBackend):
+        open_backend(url, SystemClock())
+
+
+@pytest.mark.parametrize(("name", "kind"), [("postgresql", "postgres"), ("mysql", "mariadb")])
+def test_the_printed_sql_makes_what_migrating_makes(name, kind, request):
+    url = request.getfixturevalue(f"{kind}_url")
+    command = [sys.executable, "-m", "tenure", "db", "sql", "--dialect", name]
+    script = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    run_script(url, script)
+    backend = open_backend(url, SystemClock())
+    taken, versions = backend.schema.steps_taken, backend.schema.version()
+    backend.close()
+    assert (taken, versions) == ([], (migrations.newest(name), migrations.newest(name)))
+
+
+def run_script(url, script):
+    if url.startswith("postgresql"):
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(script)
+        return
+    import pymysql
+    from pymysql.constants import CLIENT
+
+    from tests.support.servers.fixtures import _login
+
+    with pymysql.connect(**_login(url), client_flag=CLIENT.MULTI_STATEMENTS) as connection:
+        cursor = connection.cursor()
+        cursor.execute(script)
+        while cursor.nextset():
+            pass
+        connection.commit()
+
+
+def test_a_job_that_ended_before_is_known_by_its_last_end(url, message):
+    from tenure.backends.messages import Ack
+
+    backend = open_backend(url, SystemClock())
+    backend.put([message(1), message(2)])
+    first, second = backend.lease(["mail"], limit=2, seconds=60)
+    backend._dialect.transact(
+        lambda rows: rows(
+            "INSERT INTO tenure_history"
+            " (id, queue, rank, handler, state, attempts, crashes, fence, enqueued, due, finished)"
+            " SELECT id, queue, rank, handler, 'cancelled', 0, 0, 0, enqueued, due, 1 FROM tenure_job WHERE id = :id",
+            {"id": second.id},
+        )
+    )
+
+    assert backend.ack([Ack(lease=first, seconds=0.5), Ack(lease=second, seconds=0.5)]) == []
+    found = [backend.jobs.find(lease.id) for lease in (first, second)]
+    backend.close()
+    assert [(job.state, job.seconds) for job in found] == [("done", 0.5), ("done", 0.5)]
+
+
+def test_batches_are_never_compared_row_by_row(postgres_url, message, monkeypatch):
+    plans = []
+    real = connection.rows_on
+
+    def explained(connection, statement, parameters):
+        if statement in (settlements.ACK_NEW, settlements.NACK, settlements.ABANDON, claims.RENEW):
+            plans.append("\n".join(row[0] for row in connection.execute(f"EXPLAIN {statement}", parameters)))
+        return real(connection, statement, parameters)
+
+    from tenure.backends.messages import Abandon, Ack, Nack
+
+    monkeypatch.setattr(connection, "rows_on", explained)
+    backend = open_backend(postgres_url, SystemClock())
+    for verb, settle in (
+        (backend.ack, lambda lease: Ack(lease=lease)),
+        (backend.nack, lambda lease: Nack(lease=lease, delay=60)),
+        (backend.abandon, lambda lease: Abandon(lease=lease, reason="failed")),
+    ):
+        backend.put([message(len(plans) * 100 + number) for number in range(100)])
+        leases = backend.lease(["mail"], limit=100, seconds=60)
+        backend.renew(leases, seconds=60)
+        verb([settle(lease) for lease in leases])
+    backend.close()
+    assert len(plans) == 6
+    assert [plan for plan in plans if "Nested Loop" in plan] == []
+
+
+def test_a_socket_is_reached_by_its_path(request, tmp_path):
+    parts = urlsplit(request.getfixturevalue("mariadb_url"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # the driver leaves the socket it could not connect
+        with pytest.raises(BackendUnavailable, match="missing"):
+            open_backend(parts._replace(query=f"socket={tmp_path}/missing.sock").geturl(), SystemClock())
+        gc.collect()

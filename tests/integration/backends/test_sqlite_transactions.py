@@ -1,0 +1,97 @@
+"""A transaction on a SQLite file is atomic, whatever other processes write at the same time."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from tenure.backends.messages import Ack
+from tenure.backends.url import open_backend
+from tenure.errors import BackendUnavailable
+from tenure.events import Run
+
+
+@pytest.fixture
+def backend(tmp_path, clock, monkeypatch):
+    """On a file to which somebody else is connected too; `connection` is its own."""
+    opened = []
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *args, **kwargs: opened.append(connect(*args, **kwargs)) or opened[-1]
+    )
+    with closing(open_backend(f"sqlite:///{tmp_path}/jobs.db?synchronous=normal", clock)) as backend:
+        backend.connection = opened[0]
+        yield backend
+
+
+@pytest.fixture
+def theirs(backend, tmp_path):
+    """Somebody else's connection, once the file is there."""
+    with closing(sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)) as connection:
+        yield connection
+
+
+def ids(leases):
+    return [lease.id for lease in leases]
+
+
+def test_a_job_that_joins_a_transaction_while_others_are_claimed_is_not_taken_along(backend, theirs, message):
+    backend.put([message(1), message(2)])
+    urgent = message(3, priority=9)
+
+    def overtake(statement):
+        if "tenure_grant" in statement:
+            backend.connection.set_trace_callback(None)
+            backend.transactions.put(theirs, [urgent])
+
+    backend.connection.set_trace_callback(overtake)
+    first = backend.lease(["mail"], limit=10, seconds=60)
+
+    assert (len(first), urgent.id in ids(first)) == (2, False)
+    assert ids(backend.lease(["mail"], limit=10, seconds=60)) == [urgent.id]
+
+
+def plain(lease):
+    """What nearly every verdict is: the job ran, and there is nothing else to say."""
+    return Ack(lease=lease, seconds=0.25, run=Run("greet", 0, 0.25))
+
+
+def test_of_plain_runs_those_are_settled_whose_leases_are_held(backend, clock, message):
+    backend.put([message(1), message(2), message(3)])
+    leases = backend.lease(["mail"], limit=3, seconds=60)
+    backend.renew(leases[1:], seconds=600)
+    clock.advance(61)
+    backend.reap(["mail"])
+
+    lost = backend.ack([plain(lease) for lease in leases])
+
+    assert lost == [leases[0]]
+    assert [backend.jobs.find(lease.id).state for lease in leases] == ["ready", "done", "done"]
+    assert backend.jobs.find(leases[1].id).seconds == 0.25
+
+
+def test_a_plain_run_that_somebody_wanted_cancelled_is_done(backend, message):
+    backend.put([message(1)])
+    leases = backend.lease(["mail"], limit=1, seconds=60)
+    backend.control.cancel([leases[0].id])
+
+    assert backend.ack([plain(leases[0])]) == []
+    assert backend.jobs.find(leases[0].id).state == "done"
+
+
+@pytest.mark.parametrize("settled", [plain, lambda lease: Ack(lease=lease)], ids=["plain", "any"])
+def test_a_settlement_that_fails_half_way_changes_nothing(settled, backend, theirs, message):
+    backend.put([message(1)])
+    (lease,) = backend.lease(["mail"], limit=1, seconds=60)
+    theirs.execute("CREATE TRIGGER no BEFORE DELETE ON tenure_job BEGIN SELECT RAISE(ABORT, 'no'); END")
+
+    with pytest.raises(BackendUnavailable, match="no"):
+        backend.ack([settled(lease)])
+
+    assert theirs.execute("SELECT (SELECT count(*) FROM tenure_history), count(*) FROM tenure_lease").fetchone() == (
+        0,
+        1,
+    )
+    theirs.execute("DROP TRIGGER no")
+    assert backend.ack([settled(lease)]) == []
+    assert backend.jobs.find(lease.id).state == "done"

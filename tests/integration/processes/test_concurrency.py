@@ -1,0 +1,54 @@
+"""Slow jobs do not delay others, and many jobs that only wait run at once."""
+
+import signal
+
+import pytest
+
+
+def test_short_jobs_behind_a_slow_one_are_run_by_the_other_child(site, counted):
+    warm = [site.shop.quick.enqueue() for _ in range(300)]  # so fast that a child is given many ahead
+    slow = site.shop.hold.enqueue()
+    short = [site.shop.quick.enqueue() for _ in range(300)]
+    worker = site.work("process", 2)
+    site.wait_for("started", slow)
+    site.wait_for("ran", times=600)
+    assert site.job(slow).state == "leased"
+    site.say("released")
+    assert {counted(each) for each in site.wait_for_end(slow, *warm, *short)} == {("done", 0, 0)}
+    assert len(site.journal("ran")) == 600
+    worker.send(signal.SIGTERM)
+    assert worker.end().code == 0
+
+
+def test_short_jobs_behind_a_full_worker_are_run_by_another_worker(site):
+    holds = [site.shop.hold.enqueue() for _ in range(2)]
+    full = site.work("process", 2)
+    site.wait_for("started", times=2)
+    short = [site.shop.quick.enqueue() for _ in range(50)]
+    site.work("process", 1)
+    site.wait_for_end(*short)
+    assert {site.job(id).state for id in holds} == {"leased"}
+    assert not {pid for _, pid, _ in site.journal("ran")} & set(full.family())
+
+
+def test_one_slow_job_on_threads_does_not_slow_the_others(site):
+    slow = site.shop.hold.enqueue()
+    short = [site.shop.quick.enqueue() for _ in range(500)]
+    site.work("threads", 4)
+    site.wait_for("started", slow)
+    site.wait_for_end(*short)
+    assert len(site.journal("ran")) == 500
+    assert {site.job(id).fence for id in short} == {1}
+
+
+def test_hundreds_of_awaits_are_in_flight_at_once(site, counted):
+    ids = site.app.enqueue_many(site.shop.meet.build(count=500) for _ in range(500))
+    assert site.burst("event_loop", 500).code == 0
+    assert {(counted(site.job(id)), site.job(id).fence) for id in ids} == {(("done", 0, 0), 1)}
+
+
+@pytest.mark.slow
+def test_sync_jobs_that_wait_for_a_thread_are_not_timed_while_they_wait(site, counted):
+    ids = [site.shop.sleep.using(timeout=5).enqueue(seconds=1.2) for _ in range(70)]
+    assert site.burst("event_loop", 70).code == 0
+    assert {counted(site.job(id)) for id in ids} == {("done", 0, 0)}

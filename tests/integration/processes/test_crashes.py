@@ -1,0 +1,150 @@
+"""A child dies while a job runs: the job is charged a crash and runs again, and other jobs are charged nothing."""
+
+import signal
+
+import pytest
+
+CHILDREN = ["process", "threads", "event_loop"]
+DEATHS = [
+    ("exit 0", "exited with code 0"),
+    ("exit 1", "exited with code 1"),
+    ("fall", "was killed by SIGSEGV"),
+    ("abort", "was killed by SIGABRT"),
+    ("kill", "was killed by SIGKILL"),
+    ("close", "closed its pipes or wrote invalid data to them, and was killed"),
+    ("garble", "closed its pipes or wrote invalid data to them, and was killed"),
+]
+
+
+@pytest.mark.parametrize("runner", CHILDREN)
+def test_the_job_of_a_killed_child_runs_again_at_once_and_is_charged_a_crash(site, runner, eventually, counted):
+    id = site.shop.hold.enqueue()
+    worker = site.work(runner)
+    killed = site.wait_for("started")
+    worker.send(signal.SIGKILL, killed)
+    eventually(lambda: len(site.journal("started", id)) == 2, seconds=10.0)  # without a lease having to expire
+    site.say("released")
+    [ended] = site.wait_for_end(id)
+    assert counted(ended) == ("done", 0, 1)
+    assert len(site.journal("finished", id)) == 1
+    assert killed not in worker.family()
+
+
+def test_a_neighbour_in_a_process_of_its_own_is_neither_disturbed_nor_charged(site, counted):
+    victim = site.shop.hold.enqueue()
+    worker = site.work("process", 2)
+    killed = site.wait_for("started", victim)
+    neighbour = site.shop.hold.enqueue()
+    site.wait_for("started", neighbour)
+    worker.send(signal.SIGKILL, killed)
+    site.wait_for("started", victim, times=2)
+    site.say("released")
+    ended = site.wait_for_end(victim, neighbour)
+    assert [counted(each) for each in ended] == [("done", 0, 1), ("done", 0, 0)]
+    assert len(site.journal("started", neighbour)) == 1
+
+
+@pytest.mark.parametrize(("how", "evidence"), DEATHS)
+def test_a_job_that_kills_its_process_every_time_is_dead_as_a_crash_loop_with_the_evidence(
+    site, how, evidence, counted, nobody_left
+):
+    id = site.shop.die.enqueue(how=how)
+    others = [site.shop.quick.enqueue() for _ in range(10)]
+    worker = site.work("process", 2, "--burst")
+    assert worker.end().code == 1
+    dead = site.job(id)
+    assert (counted(dead), dead.reason) == (("dead", 0, 4), "crash_loop")
+    assert len(site.journal("started", id)) == 4
+    failure = dead.failures[-1]
+    assert (len(dead.failures), failure.type) == (4, "Crashed")
+    assert failure.worker.count(":") == 2
+    assert evidence in failure.message
+    assert "peak memory" in failure.message
+    assert f"about to {how}" in failure.trace
+    assert {counted(site.job(other)) for other in others} == {("done", 0, 0)}
+    nobody_left(worker)
+
+
+@pytest.mark.parametrize("runner", ["threads", "event_loop"])
+def test_a_crash_loop_ends_where_jobs_share_a_process_too(site, runner, counted):
+    id = site.shop.die.enqueue(how="fall")
+    others = [site.shop.quick.enqueue() for _ in range(10)]
+    assert site.burst(runner, 4).code == 1
+    assert (counted(site.job(id)), site.job(id).reason) == (("dead", 0, 4), "crash_loop")
+    assert {counted(site.job(other)) for other in others} == {("done", 0, 0)}
+
+
+@pytest.mark.parametrize("runner", CHILDREN)
+def test_a_job_that_survives_after_two_crashes_is_done(site, runner, counted):
+    id = site.shop.die.enqueue(how="exit 1", times=2)
+    assert site.burst(runner).code == 0
+    assert counted(site.job(id)) == ("done", 0, 2)
+    assert site.job(id).output == "survived"
+
+
+@pytest.mark.parametrize("runner", [*CHILDREN, "inline"])
+def test_a_handler_that_calls_sys_exit_has_failed_and_not_crashed(site, runner, counted):
+    ids = [site.shop.leave.enqueue(code=code) for code in (0, 3)]
+    after = site.shop.quick.enqueue()
+    assert site.burst(runner, 1).code == 1
+    for id in ids:
+        assert (counted(site.job(id)), site.job(id).failures[-1].type) == (("dead", 1, 0), "SystemExit")
+    assert counted(site.job(after)) == ("done", 0, 0)
+    assert {line[1] for line in site.journal("started")} == {line[1] for line in site.journal("ran")}
+
+
+@pytest.mark.parametrize("runner", [*CHILDREN, "inline"])
+def test_a_handler_that_raises_what_is_no_exception_has_failed_and_not_crashed(site, runner, counted):
+    id, after = site.shop.raise_base.enqueue(), site.shop.quick.enqueue()
+    assert site.burst(runner, 1).code == 1
+    assert counted(site.job(id)) == ("dead", 1, 0)
+    assert counted(site.job(after)) == ("done", 0, 0)
+
+
+def test_a_handler_that_meets_its_memory_limit_has_failed_and_the_next_job_is_not_limited(site, counted):
+    id, after = site.shop.outgrow.enqueue(), site.shop.quick.enqueue()
+    assert site.burst("process", 1).code == 1
+    assert (counted(site.job(id)), site.job(id).failures[-1].type) == (("dead", 1, 0), "MemoryError")
+    assert counted(site.job(after)) == ("done", 0, 0)
+    assert site.journal("ran", after)[0][1] != site.journal("started", id)[0][1]
+
+
+def test_the_memory_a_killed_job_had_filled_is_in_the_evidence(site, counted):
+    id = site.shop.hog.enqueue(megabytes=150)
+    assert site.burst("process", 1).code == 1
+    dead = site.job(id)
+    assert (counted(dead), dead.reason) == (("dead", 0, 1), "crash_loop")
+    peak = int(dead.failures[-1].message.partition("peak memory ")[2].split()[0])
+    assert 150 <= peak < 400
+
+
+@pytest.mark.parametrize("runner", ["threads", "event_loop"])
+def test_of_several_jobs_in_a_dying_process_only_the_culprit_is_charged_once_it_runs_alone(
+    site, runner, eventually, counted
+):
+    innocent = [site.shop.hold.enqueue() for _ in range(3)]
+    culprit = site.shop.die_in_company.enqueue()
+    worker = site.work(runner, 4)
+    for id in (*innocent, culprit):
+        site.wait_for("started", id)
+    site.say("enough")
+    eventually(lambda: all(site.job(id).failures for id in innocent))
+    site.say("released")
+    ended = site.wait_for_end(*innocent, culprit)
+    assert [counted(each) for each in ended] == [("done", 0, 0)] * 3 + [("done", 0, 1)]
+    assert len(site.journal("started", culprit)) == 3
+    assert [each.failures[0].type for each in ended] == ["Crashed"] * 4
+    worker.send(signal.SIGTERM)
+    assert worker.end().code == 0
+
+
+def test_a_child_killed_while_it_waits_is_replaced(site, eventually, counted):
+    worker = site.work("process", 1)
+    first = site.shop.quick.enqueue()
+    idle = site.wait_for("ran", first)
+    site.wait_for_end(first)
+    worker.send(signal.SIGKILL, idle)
+    second = site.shop.quick.enqueue()
+    [ended] = site.wait_for_end(second)
+    assert counted(ended) == ("done", 0, 0)
+    assert site.journal("ran", second)[0][1] != idle

@@ -1,0 +1,78 @@
+"""A handler gets the same context and may do the same on every runner."""
+
+import pytest
+
+RUNNERS = ["inline", "process", "threads", "event_loop"]
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("handler", ["parcel", "async_parcel", "gentle_parcel", "gentle_async_parcel"])
+def test_hooks_context_and_output_are_the_same_on_every_runner(site, runner, handler, counted, nobody_left):
+    id = site.app.define(handler, {"to": "Ada"}).dispatch()
+    worker = site.work(runner, 1, "--burst")
+    assert worker.end().code == 0
+    assert counted(site.job(id)) == ("done", 0, 0)
+    assert site.job(id).output == "attempt 1 of Ada\nfence 1, True\n"
+    assert (len(site.journal("before", id)), len(site.journal("after:succeeded", id))) == (1, 1)
+    nobody_left(worker)
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("handler", ["parcel", "gentle_parcel", "gentle_async_parcel"])
+def test_after_run_sees_a_failure_too(site, runner, handler, counted):
+    id = site.app.define(handler, {"nobody": "Ada"}).dispatch()
+    assert site.burst(runner, 1).code == 1
+    assert (counted(site.job(id)), site.job(id).failures[-1].type) == (("dead", 1, 0), "KeyError")
+    assert len(site.journal("after:failed", id)) == 1
+
+
+HANGING = ["lazy_parcel", "gentle_parcel", "gentle_async_parcel"]
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("handler", HANGING)
+def test_before_run_counts_towards_the_timeout(site, runner, handler, counted):
+    id = site.app.define(handler, {"to": "Ada", "hang": "before_run"}).timeout(0.5).dispatch()
+    after = site.shop.quick.enqueue()
+    assert site.burst(runner, 1).code == 1
+    assert (counted(site.job(id)), site.job(id).reason) == (("dead", 1, 0), "timeout")
+    assert "its process was killed" not in site.job(id).failures[-1].message
+    assert len(site.journal("after:timed_out", id)) == 1
+    assert site.journal("ran", after)[0][1] == site.journal("after:timed_out", id)[0][1]
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("handler", HANGING)
+def test_an_after_run_that_does_not_end_is_stopped_and_the_outcome_stands(site, runner, handler, counted):
+    id = site.app.define(handler, {"to": "Ada", "hang": "after_run"}).timeout(0.5).dispatch()
+    after = site.shop.quick.enqueue()
+    done = site.burst(runner, 1)
+    assert (done.code, counted(site.job(id)), site.job(id).fence) == (0, ("done", 0, 0), 1)
+    assert f"after_run of handler {handler!r} failed; the outcome stands" in done.err
+    assert site.journal("ran", after)[0][1] == site.journal("before", id)[0][1]
+
+
+@pytest.mark.parametrize("runner", ["process", "threads", "event_loop"])
+def test_what_jobs_print_at_the_same_time_is_kept_apart(site, runner):
+    ids = [site.app.define(handler, {"to": f"{n}"}).dispatch() for n in range(20) for handler in PARCELS]
+    assert site.burst(runner, 8).code == 0
+    said = [site.job(id).output for id in ids]
+    assert said == [f"attempt 1 of {n}\nfence 1, True\n" for n in range(20) for _ in PARCELS]
+
+
+PARCELS = ("parcel", "async_parcel")
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_jobs_that_meet_an_open_breaker_wait_for_it_on_every_runner(site, runner, counted):
+    breaker = site.app.guards.breaker("stripe")
+    for _ in range(5):
+        with pytest.raises(ConnectionError), breaker.closed():
+            raise ConnectionError
+    ids = [site.shop.charge.enqueue(), site.shop.charge_later.enqueue()]
+    assert site.burst(runner, 1).code == 0
+    assert [counted(site.job(id)) for id in ids] == [("parked", 0, 0)] * 2
+    breaker.reset()
+    assert site.burst(runner, 1).code == 0
+    assert [counted(site.job(id)) for id in ids] == [("done", 0, 0)] * 2
+    assert [len(site.journal("ran", id)) for id in ids] == [1, 1]

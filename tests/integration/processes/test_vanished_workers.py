@@ -1,0 +1,58 @@
+"""A worker is killed: its children die with it, its jobs come back, and none is lost."""
+
+import signal
+
+import pytest
+
+CHILDREN = ["process", "threads", "event_loop"]
+
+
+@pytest.mark.parametrize("runner", CHILDREN)
+def test_the_children_of_a_killed_worker_die_with_it(site, runner, nobody_left):
+    site.shop.hold.enqueue()
+    worker = site.work(runner)
+    site.wait_for("started")
+    assert worker.children()
+    worker.send(signal.SIGKILL)
+    nobody_left(worker)
+
+
+def test_children_die_with_their_worker_even_while_they_call_c_with_the_interpreter_locked(site, nobody_left):
+    site.shop.seize.enqueue(seconds=3600)
+    worker = site.work("process", 1)
+    site.wait_for("started")
+    worker.send(signal.SIGKILL)
+    nobody_left(worker)
+
+
+@pytest.mark.slow
+def test_a_vanished_workers_job_is_suspect_at_no_charge_and_a_second_death_counts(site, counted, nobody_left):
+    id, waiting = site.shop.hold.enqueue(), site.shop.quick.using(delay=1).enqueue()
+    for deaths in (1, 2):
+        worker = site.work("process", 1, lease=2)
+        site.wait_for("started", id, times=deaths)
+        worker.send(signal.SIGKILL)
+        nobody_left(worker)
+    site.say("released")
+    worker = site.work("process", 1, lease=2)
+    ended = site.wait_for_end(id, waiting)
+    assert [counted(each) for each in ended] == [("done", 0, 1), ("done", 0, 0)]
+    assert len(site.journal("finished", id)) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runner", CHILDREN)
+def test_workers_killed_one_after_the_other_lose_no_job(site, runner, counted):
+    ids = [site.shop.quick.enqueue(number=number) for number in range(300)]
+    for rounds in (1, 2):
+        worker = site.work(runner, lease=1)
+        site.wait_for("ran", times=rounds * 50)
+        worker.send(signal.SIGKILL)
+        worker.end()
+    site.work(runner, lease=1)
+    ended = [counted(each) for each in site.wait_for_end(*ids)]
+    # The second worker may have been running a suspect of the first, alone, when it was killed: that is a crash.
+    assert set(ended) <= {("done", 0, 0), ("done", 0, 1)}
+    assert ended.count(("done", 0, 1)) <= 1
+    assert {id for id, _, _ in site.journal("ran")} == set(ids)
+    assert site.counts() == {"done": 300}

@@ -1,0 +1,81 @@
+"""Calls that a type checker must accept, and the types it must see."""
+
+from datetime import UTC, datetime, timedelta
+from typing import assert_type
+
+from tenure import Backoff, Context, Job, JobBuilder, JobFunction, ScheduleBuilder, Tenure, current_context
+
+app = Tenure("memory://", max_retries=3)
+
+
+@app.job
+def send(user_id: int, text: str = "hello") -> str:
+    return f"{text} {user_id}"
+
+
+@app.job(queue="emails", max_retries=3, timeout="30s", backoff="fixed", priority="high")
+def send_with_options(user_id: int, *, text: str = "hello") -> str:
+    return f"{text} {user_id}"
+
+
+@app.job
+def ping(ctx: Context, host: str) -> int:
+    return len(ctx.id + host)
+
+
+@app.job(retry=Backoff("none"))
+def ping_with_options(ctx: Context, host: str) -> int:
+    return len(ctx.id + host)
+
+
+@app.job
+async def fetch(url: str) -> bytes:
+    return url.encode()
+
+
+@app.job(queue="web")
+async def fetch_with_context(ctx: Context, url: str) -> bytes:
+    return (ctx.id + url).encode()
+
+
+@app.job()
+def without_options(numbers: list[int]) -> None: ...
+
+
+class Report:
+    max_retries = 2
+
+    def handle(self, context: Context, payload: dict[str, int]) -> None: ...
+
+
+assert_type(send(7), str)
+assert_type(send.enqueue(7), str)
+assert_type(send.enqueue(user_id=7, text="bye"), str)
+assert_type(send.build(user_id=7), Job)
+assert_type(send.using(delay="10m", priority=8).enqueue(user_id=7), str)
+assert_type(send.using(at=datetime(2030, 1, 1, tzinfo=UTC)).using(timeout=timedelta(minutes=1)).build(7), Job)
+assert_type(send_with_options.enqueue(7, text="bye"), str)
+assert_type(ping.enqueue("a.example"), str)
+assert_type(ping.enqueue(host="a.example"), str)
+assert_type(ping_with_options.using(queue="slow").enqueue(host="a.example"), str)
+assert_type(fetch.enqueue(url="https://a.example"), str)
+assert_type(fetch_with_context.enqueue(url="https://a.example"), str)
+assert_type(without_options.enqueue([1, 2]), str)
+assert_type(app.enqueue_many(send.build(user_id=number) for number in range(3)), list[str])
+assert_type(app.enqueue(send.build(7).replace(priority="low", delay=5, meta={"tenant": "a"})), str)
+assert_type(app.define("report", {"month": 6}).named("monthly").queue("reports").max_retries(3), JobBuilder)
+assert_type(app.define("report", {"month": 6}).daily_at("02:00").dispatch(), str)
+assert_type(app.schedule(send.build(7)).daily_at("02:00", timezone="Europe/Madrid").queue("emails"), ScheduleBuilder)
+assert_type(app.schedule("report", {"month": 6}).monthly().misfire("all", limit=5).overlap("skip"), ScheduleBuilder)
+assert_type(app.schedules.get("report").occurrence(0), Job)
+assert_type(current_context().time_left, float | None)
+
+app.register("report", Report, queue="reports", priority="low")
+
+
+async def wait() -> None:
+    assert_type(await fetch("https://a.example"), bytes)
+
+
+def takes_a_job_function(function: JobFunction[[int], None]) -> str:
+    return function.enqueue(7)

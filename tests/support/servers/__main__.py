@@ -1,0 +1,58 @@
+"""Run by hand: `python -m tests.support.servers fetch`, or `python -m tests.support.servers redis [--durable]`.
+
+A command may follow after `--`; it finds the address in the same variable that the tests read.
+Without a command the server runs until Ctrl-C.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+
+from tests.support.servers.kinds import KINDS, find_programs, pgbouncer
+from tests.support.servers.packages import UNPACKED, fetch
+from tests.support.servers.server import Missing, started
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.support.servers", description=__doc__)
+    parser.add_argument("server", choices=["fetch", *KINDS])
+    parser.add_argument("--durable", action="store_true", help="what is acknowledged survives a crash")
+    split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    given, command = parser.parse_args(sys.argv[1:split]), sys.argv[split + 1 :]
+    try:
+        return fetch_missing() if given.server == "fetch" else serve(given.server, given.durable, command)
+    except Missing as missing:
+        sys.exit(str(missing))
+
+
+def fetch_missing() -> int:
+    """Fetch what is neither addressed nor installed; a failure counts only where every server is expected."""
+    failed = False
+    for kind in (*KINDS.values(), pgbouncer(upstream=0)):
+        if os.environ.get(kind.variable) or find_programs(kind, UNPACKED):
+            continue
+        print(f"Fetching {kind.name}", flush=True)  # noqa: T201
+        try:
+            fetch(kind)
+        except OSError as error:
+            failed = True
+            print(f"No {kind.name} server, its tests will be skipped: {error}", file=sys.stderr)  # noqa: T201
+    return int(failed and os.environ.get("CI") == "true")
+
+
+def serve(name: str, durable: bool, command: list[str]) -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with started(name, durable) as server:
+        if command:
+            return subprocess.run(command, env={**os.environ, server.kind.variable: server.url}, check=False).returncode
+        print(f"{server.kind.variable}={server.url}", flush=True)  # noqa: T201
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            return 0
+    return 0
+
+
+sys.exit(main())

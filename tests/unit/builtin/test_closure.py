@@ -1,0 +1,101 @@
+"""The closure handler calls any callable of the same process."""
+
+import pytest
+
+from tenure import Tenure
+from tenure.errors import InvalidJob, InvalidPayload, JobFailed
+
+
+def test_a_closure_runs_on_the_sync_backend_where_it_is_dispatched():
+    seen = []
+
+    with Tenure("sync://") as app:
+        app.define("closure", lambda: seen.append(1)).dispatch()
+
+    assert seen == [1]
+
+
+def test_a_closure_runs_in_a_worker_of_the_same_process(make_app, outcome_of):
+    assert outcome_of(make_app(), "closure", lambda: {"a": 1}).output == '{"a":1}'
+
+
+def test_a_closure_is_kept_for_its_retries(make_app, outcome_of):
+    runs = []
+
+    def flaky():
+        runs.append(1)
+        if len(runs) < 3:
+            raise ValueError("not yet")
+
+    record = outcome_of(make_app(), "closure", flaky, max_retries=5, backoff="none")
+
+    assert (record.state, len(runs)) == ("done", 3)
+
+
+def test_a_dead_closure_can_be_replayed(make_app, outcome_of):
+    app, runs = make_app(), []
+
+    def flaky():
+        runs.append(1)
+        if len(runs) < 2:
+            raise ValueError("not yet")
+
+    record = outcome_of(app, "closure", flaky)
+    app.backend.dead_letters.replay([record.id])
+    app.worker(burst=True).run()
+
+    assert app.backend.jobs.find(record.id).state == "done"
+
+
+def test_a_closure_is_not_kept_once_it_ran(make_app, outcome_of):
+    app = make_app()
+
+    outcome_of(app, "closure", lambda: None)
+
+    assert app.registry.get("closure").shape._waiting == {}
+
+
+def test_a_closure_is_refused_on_a_persistent_backend_with_what_to_do_instead(make_app, tmp_path):
+    app = make_app(f"sqlite:///{tmp_path}/queue.db")
+
+    with pytest.raises(InvalidJob, match=r"@app\.job, or enqueue it on memory:// or sync://"):
+        app.define("closure", lambda: None).dispatch()
+
+    assert app.backend.queues.counts() == {}
+
+
+def test_what_cannot_be_called_is_refused(make_app):
+    with pytest.raises(InvalidPayload, match="needs a callable"):
+        make_app().define("closure", "os.system").dispatch()
+
+
+def test_a_coroutine_function_is_refused(make_app):
+    async def later():
+        """Never awaited."""
+
+    with pytest.raises(InvalidPayload, match=r"@app\.job"):
+        make_app().define("closure", later).dispatch()
+
+
+def test_a_token_that_this_process_did_not_give_is_refused(make_app, outcome_of):
+    app = make_app()
+    app.registry.get("closure").shape.pack = lambda payload: b'"guessed"'
+
+    record = outcome_of(app, "closure", print)
+
+    assert (record.state, record.reason) == ("dead", "forbidden")
+
+
+def test_a_failing_closure_is_seen_by_the_caller_of_the_sync_backend():
+    with Tenure("sync://") as app, pytest.raises(JobFailed, match="ZeroDivisionError"):
+        app.define("closure", lambda: 1 / 0).dispatch()
+
+
+def test_closures_that_died_are_not_kept_for_ever(monkeypatch):
+    monkeypatch.setattr("tenure.builtin.closure.MAX_DEAD_CLOSURES", 3)
+    with Tenure("sync://") as app:
+        for _ in range(10):
+            with pytest.raises(JobFailed):
+                app.define("closure", lambda: 1 / 0).dispatch()
+
+        assert len(app.registry.get("closure").shape._waiting) == 3

@@ -1,0 +1,64 @@
+"""What parent and child share: marks in shared memory, and frames over pipes."""
+
+import os
+
+import pytest
+
+from tenure.execution.protocol import FrameReader, InvalidFrame, Order, decode_orders, decode_report, encode_frame
+from tenure.execution.shared_memory import SharedMemory
+
+
+@pytest.fixture(params=["memfd", "file"])
+def marks(request, monkeypatch):
+    """The two sides of the same marks; `file` is for systems without memory that has a descriptor."""
+    if request.param == "file":
+        monkeypatch.delattr(os, "memfd_create")
+    parent = SharedMemory(3)
+    child = SharedMemory(3, os.dup(parent.descriptor))
+    yield parent, child
+    child.close()
+    parent.close()
+
+
+def test_what_a_child_marks_is_seen_by_its_parent(marks):
+    parent, child = marks
+    assert [child.start(0, 7), child.start(2, 9)] == [True, True]
+    child.clear(0)
+    assert list(parent.running()) == [9]
+
+
+def test_a_withdrawn_order_does_not_start(marks):
+    parent, child = marks
+    child.start(0, 7)
+    parent.withdraw(8)
+    assert [child.start(1, 8), child.start(2, 9)] == [False, True]
+    assert list(parent.running()) == [7, 9]
+
+
+def test_a_pulse_and_a_blame_are_seen_by_the_parent(marks):
+    parent, child = marks
+    before = (parent.last_heartbeat(), parent.blocking_ticket())
+    child.beat()
+    child.set_blocking_ticket(7)
+    assert before == (0.0, 0)
+    assert parent.last_heartbeat() > 0
+    assert parent.blocking_ticket() == 7
+
+
+@pytest.mark.parametrize("size", [1, 3, 64, 100_000])
+def test_frames_come_out_whole_wherever_the_stream_was_cut(size):
+    orders = [Order(number, b"x" * number * 10, 1, 0, 1, None) for number in range(50)]
+    stream = b"".join(encode_frame([order]) for order in orders)
+    frames = FrameReader()
+    pieces = [stream[start : start + size] for start in range(0, len(stream), size)]
+    assert [order for piece in pieces for each in frames.feed(piece) for order in decode_orders(each)] == orders
+
+
+def test_a_stream_that_is_none_of_ours_is_refused():
+    with pytest.raises(InvalidFrame):
+        list(FrameReader().feed(b"\xff" * 64))
+
+
+def test_a_frame_that_is_no_report_is_refused():
+    with pytest.raises(InvalidFrame):
+        decode_report(b"\xff")

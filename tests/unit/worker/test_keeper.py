@@ -1,0 +1,191 @@
+"""The keeper renews what is held, reaps what expired, and stops jobs whose lease is lost."""
+
+import logging
+import threading
+
+import pytest
+
+from tenure import Backoff
+from tenure.backends.memory import MemoryBackend
+from tenure.backends.messages import Message
+from tenure.definition.registry import Registry
+from tenure.errors import BackendUnavailable
+from tenure.events import LeaseLost, Listeners, Reaped
+from tenure.testing import FakeClock
+from tenure.worker.held_leases import HeldLeases
+from tenure.worker.keeper import Keeper
+from tenure.worker.lane import WorkerOptions
+from tenure.worker.pipeline import JobDefaults, Pipeline
+
+SOON = 20.0
+
+
+class Faulty(MemoryBackend):
+    """Counts renewals; fails or blocks them when told to."""
+
+    def __init__(self, clock):
+        super().__init__(clock)
+        self.renewals = 0
+        self.is_down = False
+        self.asked = threading.Event()
+        self.answer = threading.Event()
+        self.answer.set()
+
+    def renew(self, leases, *, seconds):
+        self.renewals += 1
+        self.asked.set()
+        assert self.answer.wait(SOON)
+        if self.is_down:
+            raise BackendUnavailable("gone for a moment")
+        return super().renew(leases, seconds=seconds)
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def backend(clock):
+    return Faulty(clock)
+
+
+@pytest.fixture
+def held():
+    return HeldLeases()
+
+
+@pytest.fixture
+def calls():
+    """What the keeper hands back and what it stops, in order."""
+    return []
+
+
+@pytest.fixture
+def events():
+    return []
+
+
+@pytest.fixture
+def stopped():
+    """Set when the keeper has stopped a job."""
+    return threading.Event()
+
+
+@pytest.fixture
+def keeper(backend, clock, held, wire, calls, stopped, events):
+    listeners = Listeners()
+    listeners.add(events.append)
+    pipeline = Pipeline(wire, Registry({}), clock, JobDefaults(retry=Backoff()))
+    options = WorkerOptions(queues=("q",), lease_seconds=15.0)
+
+    def stop(leases):
+        calls.append(("stop", [lease.id for lease in leases]))
+        stopped.set()
+
+    return Keeper(backend, options, held, listeners, pipeline, lambda age: calls.append(("back", age)), stop)
+
+
+@pytest.fixture
+def lease(backend):
+    backend.put([Message(id="1", queue="q", body=b"x", handler="h")])
+    (lease,) = backend.lease(["q"], limit=1, seconds=15.0)
+    return lease
+
+
+@pytest.fixture
+def held_lease(lease, held, clock):
+    held.hold([lease], clock.monotonic(), 15.0)
+    return lease
+
+
+def stops(calls):
+    return [ids for what, ids in calls if what == "stop"]
+
+
+def test_a_lease_is_renewed_when_a_third_of_it_has_passed(keeper, backend, clock, held_lease):
+    clock.advance(4.9)
+    keeper.tick()
+    before = backend.renewals
+    clock.advance(0.2)
+    keeper.tick()
+    keeper.tick()
+    assert (before, backend.renewals) == (0, 1)
+
+
+def test_a_lease_that_is_renewed_outlives_its_length(keeper, backend, clock, held_lease):
+    for _ in range(10):
+        clock.advance(6)
+        keeper.tick()
+    assert backend.jobs.find("1").state == "leased"
+    assert backend.jobs.find("1").fence == 1
+
+
+def test_a_job_whose_lease_another_worker_took_is_stopped(keeper, backend, clock, held, held_lease, calls, events):
+    clock.advance(16)
+    backend.reap(["q"])
+    backend.lease(["q"], limit=1, seconds=15.0)
+    keeper.tick()
+    assert stops(calls) == [["1"]]
+    assert LeaseLost(("1",), "renew") in events
+    assert len(held) == 0
+
+
+def test_a_renewal_that_fails_is_tried_again_while_there_is_time(keeper, backend, clock, held, held_lease, calls):
+    backend.is_down = True
+    clock.advance(6)
+    with pytest.raises(BackendUnavailable):
+        keeper.tick()
+    backend.is_down = False
+    keeper.tick()
+    assert (stops(calls), len(held), backend.renewals) == ([], 1, 2)
+
+
+def test_a_job_is_stopped_before_its_lease_expires_when_it_cannot_be_renewed(keeper, backend, clock, held_lease, calls):
+    backend.is_down = True
+    clock.advance(12.1)
+    with pytest.raises(BackendUnavailable):
+        keeper.tick()
+    assert stops(calls) == [["1"]]
+
+
+def test_a_job_is_stopped_in_time_while_the_backend_does_not_answer(keeper, backend, clock, held_lease, calls, stopped):
+    backend.answer.clear()
+    clock.advance(6)
+    thread = threading.Thread(target=keeper.run)
+    thread.start()
+    try:
+        assert backend.asked.wait(SOON)
+        clock.advance(6.1)
+        assert stopped.wait(SOON)
+    finally:
+        backend.answer.set()
+        keeper.stop()
+        thread.join(SOON)
+    assert stops(calls) == [["1"]]
+
+
+def test_an_expired_lease_of_another_worker_is_reaped(keeper, backend, clock, lease, events):
+    clock.advance(16)
+    keeper.tick()
+    assert events == [Reaped(("1",), ())]
+    assert backend.jobs.find("1").state == "ready"
+
+
+def test_after_a_jump_of_the_clock_nothing_is_reaped_for_one_lease(keeper, backend, clock, lease, caplog):
+    clock.jump(3600)
+    with caplog.at_level(logging.WARNING):
+        keeper.tick()
+    after_the_jump = backend.jobs.find("1").state
+    clock.advance(14)
+    keeper.tick()
+    within_one_lease = backend.jobs.find("1").state
+    clock.advance(2)
+    keeper.tick()
+    assert [after_the_jump, within_one_lease, backend.jobs.find("1").state] == ["leased", "leased", "ready"]
+    assert "the clock jumped" in caplog.text
+
+
+def test_jobs_that_wait_a_quarter_of_a_second_unstarted_are_handed_back(keeper, calls):
+    keeper.tick()
+    assert calls == [("back", 0.25)]

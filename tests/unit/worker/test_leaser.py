@@ -1,0 +1,154 @@
+"""The leaser leases what the inbox can use, and hands it over unopened."""
+
+import pytest
+from msgspec import structs
+
+from tenure import Backoff
+from tenure.backends.memory import MemoryBackend
+from tenure.backends.messages import Lease, Message
+from tenure.definition.registry import Registry
+from tenure.errors import BackendUnavailable
+from tenure.events import Leased, Listeners
+from tenure.guards.guard import pause_queue
+from tenure.testing import FakeClock
+from tenure.worker.guard_holder import GuardHolder
+from tenure.worker.held_leases import HeldLeases
+from tenure.worker.inbox import Inbox
+from tenure.worker.lane import Lane, WorkerOptions
+from tenure.worker.leaser import Leaser, RunLimits, SharedParts
+from tenure.worker.pipeline import JobDefaults, Pipeline
+from tenure.worker.settler import Settler
+
+
+class Flaky(MemoryBackend):
+    """Fails the first `failures` calls of lease; what it grants is a suspect if `suspect` is set."""
+
+    failures = 0
+    suspect = False
+
+    def lease(self, queues, **limits):
+        if self.failures:
+            self.failures -= 1
+            raise BackendUnavailable("gone for a moment")
+        return [structs.replace(lease, suspect=self.suspect) for lease in super().lease(queues, **limits)]
+
+
+class Bench:
+    """A leaser with real parts around it, which ends after the turn in which the backend has answered."""
+
+    def __init__(self, wire, *, concurrency=1, **options):
+        clock = FakeClock()
+        self.events, self.answers = [], []
+        self.backend = Flaky(clock)
+        self.held = HeldLeases()
+        self.inbox = Inbox(concurrency, on_idle=lambda: None, admit=list)
+        guards = GuardHolder(self.backend.guards)
+        pipeline = Pipeline(wire, Registry({}), clock, JobDefaults(retry=Backoff()), guards=guards)
+        listeners = Listeners()
+        listeners.add(self.events.append)
+        self.settler = Settler(self.backend, self.held, listeners, guards)
+        given = WorkerOptions(queues=("a", "b"), **options)
+        limits = RunLimits(given, 1, self.held, self.settler.tally)
+        parts = SharedParts(
+            self.backend, given, pipeline, self.held, self.settler, limits, listeners, guards.backend_breaker()
+        )
+        self.leaser = Leaser(Lane(queues=("a", "b")), self.inbox, parts, self._answered)
+
+    def put(self, queue, *ids):
+        self.backend.put([Message(id=id, queue=queue, body=b"sealed", handler="h") for id in ids])
+
+    def states(self, *ids):
+        return [self.backend.jobs.find(id).state for id in ids]
+
+    def _answered(self):
+        self.answers.append(True)
+        self.leaser.stop()
+
+
+@pytest.fixture
+def bench(wire):
+    return lambda **options: Bench(wire, **options)
+
+
+def test_leases_reach_the_inbox_unopened_and_are_held(bench):
+    one = bench(concurrency=4)
+    one.put("a", "1", "2")
+
+    one.leaser.run()
+
+    waiting = one.inbox.take_back()
+    assert [(type(lease), lease.body) for lease in waiting] == [(Lease, b"sealed")] * 2
+    assert one.held.leases() == waiting
+
+
+def test_no_more_is_leased_than_can_start(bench):
+    one = bench(concurrency=2)
+    one.put("a", "1", "2", "3")
+
+    one.leaser.run()
+
+    assert one.states("1", "2", "3") == ["leased", "leased", "ready"]
+
+
+def test_a_limited_worker_leases_no_more_than_its_limit(bench):
+    one = bench(concurrency=4, max_jobs=1)
+    one.put("a", "1", "2")
+
+    one.leaser.run()
+
+    assert one.states("1", "2") == ["leased", "ready"]
+
+
+def test_a_paused_queue_is_left_out(bench):
+    one = bench(concurrency=4)
+    one.put("a", "1")
+    one.put("b", "2")
+    one.backend.guards.change([pause_queue("a", None)])
+
+    one.leaser.run()
+
+    assert one.states("1", "2") == ["ready", "leased"]
+
+
+def test_a_burst_ends_when_there_is_nothing_to_lease(bench):
+    one = bench(burst=True)
+
+    one.leaser.run()
+
+    assert (one.answers, len(one.held)) == ([True], 0)
+
+
+def test_a_backend_that_fails_is_asked_again(bench):
+    one = bench()
+    one.put("a", "1")
+    one.backend.failures = 2
+
+    one.leaser.run()
+
+    assert one.answers == [True]
+    assert one.states("1") == ["leased"]
+
+
+def test_a_suspect_is_handed_back_at_no_attempt_while_another_job_is_held(bench, lease_of):
+    one = bench(concurrency=2)
+    one.held.hold([lease_of()], 0.0, 15.0)
+    one.put("a", "1")
+    one.backend.suspect = True
+
+    one.leaser.run()
+    one.settler.stop()
+    one.settler.run()
+
+    assert one.inbox.take_back() == []
+    assert one.states("1") == ["ready"]
+    assert one.backend.jobs.find("1").attempts == 0
+
+
+def test_listeners_receive_what_was_leased_by_queue(bench):
+    one = bench(concurrency=4)
+    one.put("a", "1", "2")
+    one.put("b", "3")
+
+    one.leaser.run()
+
+    assert one.events == [Leased("a", ("1", "2")), Leased("b", ("3",))]
