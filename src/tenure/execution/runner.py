@@ -27,7 +27,7 @@ class Source(Protocol):
         """Wait for the next attempt; None once there will be no more."""
         ...
 
-    def take_up_to(self, most: int) -> list[Attempt]:
+    def take_up_to(self, limit: int) -> list[Attempt]:
         """At most so many of the attempts that are there now, without waiting."""
         ...
 

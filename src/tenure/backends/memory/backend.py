@@ -150,8 +150,14 @@ class MemoryBackend(Backend):
 
 class MemoryParking:
     def __init__(self, store: MemoryStore, park: Callable[[Sequence[Park]], list[Lease]]) -> None:
-        self.park = park
-        self.wake = store.rouse
+        self._store = store
+        self._park = park
+
+    def park(self, verdicts: Sequence[Park]) -> list[Lease]:
+        return self._park(verdicts)
+
+    def wake(self, keys: Sequence[str] | None, limit: int) -> dict[str, float]:
+        return self._store.rouse(keys, limit)
 
 
 class MemoryUniqueJobs:

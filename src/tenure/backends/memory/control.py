@@ -23,7 +23,9 @@ class MemoryControl:
         with self._table.changed:
             now = self._table.clock.now()
             moment = due or now + round(delay * MICROSECOND)
-            results = {id: self._reschedule(self._table.entries.get(id), moment, now) for id in dict.fromkeys(ids)}
+            results: dict[str, RescheduleResult] = {}
+            for id in dict.fromkeys(ids):
+                results[id] = self._reschedule(self._table.entries.get(id), moment, now)
             self._table.changed.notify_all()
             return results
 

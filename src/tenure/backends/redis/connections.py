@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import redis
+import redis.exceptions
 from redis.backoff import NoBackoff
 from redis.connection import Connection, parse_url
 from redis.retry import Retry

@@ -108,9 +108,11 @@ class RedisQueueCounts:
         self._queues = queues
 
     def counts(self, *, ended: bool = True) -> dict[str, dict[str, int]]:
-        found = {queue: dict(zip(JOB_STATES, counts, strict=True)) for queue, counts in self._queues.run("counts")}
-        if not ended:
-            found = {queue: {**counts, "done": 0, "cancelled": 0, "expired": 0} for queue, counts in found.items()}
+        found: dict[str, dict[str, int]] = {}
+        for queue, counts in self._queues.run("counts"):
+            found[queue] = dict(zip(JOB_STATES, counts, strict=True))
+            if not ended:
+                found[queue] |= {"done": 0, "cancelled": 0, "expired": 0}
         return {queue: counts for queue, counts in found.items() if any(counts.values())}
 
     def oldest(self, queues: Sequence[str]) -> dict[str, float]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import redis
+import redis.exceptions
 
 from tenure.backends.redis.connections import Argument, RedisClient
 from tenure.backends.redis.retry import with_retries
@@ -75,7 +76,7 @@ class Scripts:
     def __init__(self, client: RedisClient, clock: Clock) -> None:
         self._client = client
         self._clock = None if isinstance(clock, SystemClock) else clock
-        folder = files(__package__) / "lua"
+        folder = files("tenure.backends.redis") / "lua"
         texts = {entry.name.removesuffix(".lua"): entry.read_text("utf-8") for entry in folder.iterdir()}
         self._texts = _composed(texts)
         self._hashes = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in self._texts.items()}  # noqa: S324 - Redis requires it

@@ -127,7 +127,8 @@ class SqlControl:
         moved: dict[str, RescheduleResult] = dict.fromkeys([id for _, id in waiting], "rescheduled")
         left = [id for id in ids if id not in moved]
         running = rows(LEASED, {"ids": left}) if left else []
-        return moved | dict.fromkeys([id for (id,) in running], "running")
+        moved.update((id, "running") for (id,) in running)
+        return moved
 
 
 def _each(rows: Rows, ids: Sequence[str], act: Callable[[Rows, list[str]], dict[str, R]]) -> dict[str, R]:

@@ -207,8 +207,10 @@ def read_failures(dialect: Dialect, ids: list[str]) -> dict[str, tuple[Failure, 
 
 
 def ended_record(row: tuple[Any, ...], failures: tuple[Failure, ...]) -> JobRecord:
-    run = None if row[-1] is None else _decode_run(row[-1])
-    return JobRecord(**dict(zip(_ENDED_COLUMNS, (*row[:-1], run), strict=True)), failures=failures)
+    values: dict[str, Any] = dict(zip(_ENDED_COLUMNS, row, strict=True))
+    if values["run"] is not None:
+        values["run"] = _decode_run(values["run"])
+    return JobRecord(**values, failures=failures)
 
 
 def _live_record(row: tuple[Any, ...], failures: tuple[Failure, ...]) -> JobRecord:

@@ -75,8 +75,8 @@ def _fork(url: str, number: int, gate: int, shut: int) -> int:
     os.read(gate, 1)
     try:
         run(url, number)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
         os._exit(1)
     os._exit(0)
 

@@ -224,7 +224,7 @@ class PostgresExecutor:
 
 
 def rows_on(connection: PostgresConnection, statement: str, parameters: Mapping[str, Any]) -> list[Any]:
-    cursor = connection.execute(translated(statement), parameters or None)
+    cursor = connection.execute(translated(statement), parameters or None)  # pyright: ignore[reportArgumentType]
     return cursor.fetchall() if cursor.description else []
 
 
