@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from tenure.backends.ledger import Ledger
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Reaped
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, ReapedLease
 from tenure.backends.parts import (
     DatabaseFile,
     DeadLetters,
@@ -82,7 +82,7 @@ class Backend(Protocol):
         """Extend leases; return the leases that were lost."""
         ...
 
-    def reap(self, queues: Sequence[str]) -> list[Reaped]:
+    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
         """Return jobs whose lease expired to their place."""
         ...
 

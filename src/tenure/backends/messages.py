@@ -114,7 +114,7 @@ class Park(Struct, frozen=True, kw_only=True):
 Verdict = Ack | Nack | Abandon | Park
 
 
-class Reaped(Struct, frozen=True):
+class ReapedLease(Struct, frozen=True):
     """A lease that expired; `crashed` when its job was a suspect already, and so was charged."""
 
     id: str

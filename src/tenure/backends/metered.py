@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from tenure.backends.contract import Backend
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, Reaped
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, ReapedLease
 from tenure.backends.parts import Parking, Transactions
 from tenure.metrics.collector import Collector, MemoryCollector, batch_observer
 from tenure.wire.signing import Ring
@@ -61,7 +61,7 @@ class MeteredBackend(Backend):
         self._meter.increment("leases_renewed", len(leases) - len(lost))
         return lost
 
-    def reap(self, queues: Sequence[str]) -> list[Reaped]:
+    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
         reaped = self._meter.tried("reap", lambda: self.inner.reap(queues))
         self._meter.increment("queue_reap_total", len(reaped))
         return reaped

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from urllib.parse import SplitResult
 
 from tenure.backends.contract import Backend
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, Reaped, Verdict
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, ReapedLease, Verdict
 from tenure.backends.url import options
 from tenure.clock import Clock
 from tenure.errors import JobFailed
@@ -51,7 +51,7 @@ class SyncBackend(Backend):
     def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
         return list(leases)
 
-    def reap(self, queues: Sequence[str]) -> list[Reaped]:
+    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
         return []
 
     def close(self) -> None:

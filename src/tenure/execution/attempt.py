@@ -98,7 +98,7 @@ class Performer:
             outcome = unfit(error, attempt, started, begun)
             self._meter.stop(outcome)
             return outcome
-        run = Run(attempt, to_context(attempt, value, link or LocalLink()), started, begun)
+        run = RunningAttempt(attempt, to_context(attempt, value, link or LocalLink()), started, begun)
         token = context.enter(run.context)
         try:
             make = attempt.handler.make
@@ -113,7 +113,7 @@ class Performer:
         self._meter.stop(outcome)
         return outcome
 
-    def _call_handler(self, run: "Run", *instance: Any) -> Outcome:
+    def _call_handler(self, run: "RunningAttempt", *instance: Any) -> Outcome:
         attempt, job_context = run.attempt, run.context
         handler, payload, link = attempt.handler, job_context.payload, job_context.link
         limit = run.time_left if instance else attempt.timeout
@@ -135,7 +135,7 @@ class Performer:
             return run.failed(error, self._clock.now())
         return run.succeeded(result, self._capture.take())
 
-    def _call_handler_class(self, run: "Run", make: Callable[[], Any]) -> Outcome:
+    def _call_handler_class(self, run: "RunningAttempt", make: Callable[[], Any]) -> Outcome:
         """`before_run` may prevent the call by raising. `after_run` always gets the outcome and cannot change it."""
         instance = None
         try:
@@ -189,7 +189,7 @@ class Performer:
             self._loop = None
 
 
-class Run(Struct, frozen=True):
+class RunningAttempt(Struct, frozen=True):
     """An attempt that is running; `started` is UTC microseconds, `begun` the same moment by `time.perf_counter`."""
 
     attempt: Attempt

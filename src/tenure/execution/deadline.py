@@ -10,11 +10,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from math import inf
 from types import FrameType
-from typing import Protocol
 
 from tenure.definition.context import Link, LocalLink
 from tenure.errors import Cancelled, DeadlineExceeded, Interrupt, StopNow
@@ -29,30 +28,7 @@ def _no_wake() -> None:
     """For code that the exception itself wakes."""
 
 
-class Deadline(Protocol):
-    """Installed once for the life of a runner, armed for each attempt."""
-
-    def installed(self) -> AbstractContextManager[None]: ...
-
-    def arm(self, seconds: float | None, link: Link = _NO_LINK, wake: Callable[[], None] = _no_wake) -> None:
-        """Interrupt what runs here after `seconds`, or when the link is cancelled.
-
-        `wake` makes code that waits in C return to Python.
-        """
-        ...
-
-    def disarm(self) -> None: ...
-
-    def deliver_cancel(self) -> None:
-        """Check now whether the link of the running attempt is cancelled. May be called from any thread."""
-        ...
-
-    def stop_now(self) -> None:
-        """Interrupt the attempt that is running, if any."""
-        ...
-
-
-def deadline_for_this_thread() -> Deadline:
+def deadline_for_this_thread() -> "Deadline":
     """A deadline that can interrupt attempts in the calling thread."""
     if threading.current_thread() is threading.main_thread():
         return AlarmDeadline()
@@ -60,7 +36,10 @@ def deadline_for_this_thread() -> Deadline:
 
 
 class AlarmDeadline:
-    """Interrupts the main thread with SIGALRM. In other threads, or without such a signal, it enforces nothing."""
+    """Interrupts the main thread with SIGALRM. In other threads, or without such a signal, it enforces nothing.
+
+    A deadline is installed once for the life of a runner and armed for each attempt.
+    """
 
     def __init__(self) -> None:
         self._running = False
@@ -90,6 +69,10 @@ class AlarmDeadline:
             signal.signal(signal.SIGALRM, previous)
 
     def arm(self, seconds: float | None, link: Link = _NO_LINK, wake: Callable[[], None] = _no_wake) -> None:  # noqa: ARG002 - a signal wakes
+        """Interrupt what runs here after `seconds`, or when the link is cancelled.
+
+        `wake` makes code that waits in C return to Python; a signal needs no such help.
+        """
         self._link = link
         self._running = True
         if self._check_on_arm:
@@ -110,6 +93,7 @@ class AlarmDeadline:
             self._armed = False  # last: until here, an alarm that comes too late still counts as this timer's
 
     def deliver_cancel(self) -> None:
+        """Check now whether the link of the running attempt is cancelled. May be called from any thread."""
         if self.enforced:
             self._own_signal = True
             signal.pthread_kill(self._thread, signal.SIGALRM)
@@ -186,6 +170,9 @@ class ThreadDeadline:
                 self._fired = True
                 raise_in_thread(self._thread, Cancelled if self._link.cancelled else DeadlineExceeded)
                 self._wake()
+
+
+Deadline = AlarmDeadline | ThreadDeadline
 
 
 class Watchdog:

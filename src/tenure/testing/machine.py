@@ -26,7 +26,7 @@ some = st.lists(st.integers(0, 10**6), min_size=1, max_size=5)
 steerable = precondition(lambda machine: machine.backend.control is not None)
 
 
-class ComparingMachine(RuleBasedStateMachine):
+class ModelComparison(RuleBasedStateMachine):
     """Every rule asks both and compares; every invariant looks at both."""
 
     open_backend: Callable[[Clock], FullBackend]

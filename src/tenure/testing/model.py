@@ -186,6 +186,6 @@ class Model:
 
 def machine_for(open_backend: Callable[[Clock], "FullBackend"]) -> "type[RuleBasedStateMachine]":
     """A hypothesis state machine that drives a fresh backend and the model side by side; use its `.TestCase`."""
-    from tenure.testing.machine import ComparingMachine
+    from tenure.testing.machine import ModelComparison
 
-    return type("BackendMachine", (ComparingMachine,), {"open_backend": staticmethod(open_backend)})
+    return type("BackendMachine", (ModelComparison,), {"open_backend": staticmethod(open_backend)})

@@ -249,5 +249,5 @@ class RunLimits:
 
 
 def counted_jobs(tally: Counter[Status]) -> int:
-    """How many jobs count towards `most`: all settled ones except those that were postponed at no cost."""
+    """How many jobs count towards `max_jobs`: all settled ones except those that were postponed at no cost."""
     return tally.total() - tally[Status.POSTPONED]

@@ -51,7 +51,7 @@ class RoleThread:
 
 
 class GrowingDelay:
-    """Doubles from `first` seconds up to `most`; each delay varies by a fifth, so that workers do not retry in step."""
+    """Doubles from `first` seconds up to `longest`; each delay varies by a fifth, so that workers spread out."""
 
     def __init__(self, first: float = 0.05, longest: float = 5.0) -> None:
         self._first = first

@@ -6,7 +6,7 @@ calls `run`, because only the main thread can interrupt an inline job:
 | thread | does | file |
 | --- | --- | --- |
 | `tenure-leaser` | leases jobs into the inbox of its lane | `leaser.py`, `inbox.py` |
-| the caller of `run`; `tenure-laneruntime` | opens leases, runs jobs, decides | `pipeline.py`, `verdict.py` |
+| the caller of `run`; `tenure-laneruntime` | opens leases, runs jobs, decides | `pipeline.py` |
 | `tenure-settler` | settles verdicts in batches | `settler.py` |
 
 Beside them run, once per worker:
@@ -22,7 +22,7 @@ Beside them run, once per worker:
 | `tenure-janitor` | deletes old records | `janitor.py` |
 | `tenure-queuehooks`, and `tenure-hook` per call | calls `setup` and `refresh` of queue classes | `queue_hooks.py` |
 
-The app adds roles with `companions` and `add_role`: the recorder of ticks, and the scheduler of `tenure work --cron`.
+The app adds roles with `companions` and `add_role`: the tick recorder, and the scheduler of `tenure work --with-cron`.
 A role that fails stops the worker, and `run` raises its error.
 """
 

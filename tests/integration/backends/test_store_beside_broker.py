@@ -6,6 +6,8 @@ from secrets import token_hex
 import pytest
 
 from tenure import Tenure
+from tenure.app.doctor.collect import collect_facts as doctor_facts
+from tenure.app.explain.collect import explained
 from tenure.backends.contract import required
 from tenure.backends.job_filter import JobFilter, search_jobs
 from tenure.backends.memory.jobs import MemoryArchive
@@ -67,6 +69,22 @@ def test_statistics_are_those_of_its_workers(app):
     run(app)
     (summary,) = app.statistics("1h", by="handler")
     assert (summary.name, summary.done) == ("twice", 3)
+
+
+def test_doctor_explain_and_the_manager_read_the_store(app):
+    done, dead = app.define("twice", {"value": 2}).dispatch(), app.define("burn").dispatch()
+    run(app)
+    app.result(done, timeout=WAIT_SECONDS)
+    manager = app.manager()
+    worker = manager.register_worker()
+    facts = doctor_facts(app, has_handlers=True)
+    assert facts.unserved == {}
+    assert (facts.deaths.hour, facts.deaths.letters) == (1, 1)
+    explanations = [explained(app, id, has_handlers=True)[1].answer.code for id in (done, dead)]
+    assert explanations == ["done", "dead"]
+    assert [each.id for each in app.parts().workers.alive()] == [worker.id]
+    manager.unregister(worker)
+    assert app.parts().workers.alive() == []
 
 
 def test_workers_are_listed_while_they_live(app):

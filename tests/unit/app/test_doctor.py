@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from tenure.app.doctor.checks import CHECKS, examine
-from tenure.app.doctor.facts import Deaths, DoctorFacts, Kept, Keys, Misfit, Sample, Timing
+from tenure.app.doctor.facts import Deaths, DoctorFacts, Keys, Sample, ScheduleFacts, Timing, UnrunnableJob
 from tenure.backends.records import Fact
 
 TIMING = Timing(lease=15.0, stop_grace=30.0)
@@ -14,7 +14,7 @@ KEYS = Keys(ring=("new", "old"), sealed={"new": 5})
 LOST = Fact("durability", "jobs are lost when the server restarts", warning=True)
 EVICTS = Fact("memory", "jobs may be DELETED", warning=True)
 DEAF = Fact("wake-ups", "LISTEN receives no NOTIFY", warning=True)
-LATE, KEPT, NEW = Kept("late", NOW, NOW - 1), Kept("kept", NOW, NOW), Kept("new", NOW, None)
+LATE, KEPT, NEW = ScheduleFacts("late", NOW, NOW - 1), ScheduleFacts("kept", NOW, NOW), ScheduleFacts("new", NOW, None)
 
 
 def timing(**fields: object) -> dict:
@@ -66,7 +66,7 @@ def timing(**fields: object) -> dict:
         ("keys", {"keys": structs.replace(KEYS, sealed={"old": 3}, whole=False)}, "warning", "of the first 3 messages"),
         ("payloads", {}, "not applicable", "--app"),
         ("payloads", {"sample": Sample(7)}, "ok", "all of the 7"),
-        ("payloads", {"sample": Sample(7, (Misfit("id", "greet", "newer_payload"),))}, "problem",
+        ("payloads", {"sample": Sample(7, (UnrunnableJob("id", "greet", "newer_payload"),))}, "problem",
          "accepts 1 of 'greet' (newer_payload)"),
         ("workers", {}, "not applicable", ""),
         ("workers", {"unserved": {}}, "ok", ""),
@@ -78,7 +78,7 @@ def timing(**fields: object) -> dict:
         ("schedules", {"schedules": (LATE, NEW)}, "problem", "nobody keeps the schedules: the last ticks of late, new"),
         ("schedules", {"schedules": (NEW,)}, "problem", "nobody keeps the schedules"),
         ("schedules", {"schedules": (LATE, KEPT)}, "warning", "not entered of late"),
-        ("schedules", {"schedules": (Kept("yearly", None, None),)}, "ok", ""),
+        ("schedules", {"schedules": (ScheduleFacts("yearly", None, None),)}, "ok", ""),
         ("dead letters", {}, "not applicable", ""),
         ("dead letters", {"deaths": Deaths(letters=3, hour=9, day=9)}, "ok", "3 dead letters; 9 died in the last hour"),
         ("dead letters", {"deaths": Deaths(hour=10, day=80)}, "ok", ""),

@@ -8,6 +8,13 @@ import pytest
 ROOT = Path(__file__).parents[3]
 LINK = re.compile(r"\[[^\]]+\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 PATH = re.compile(r"`((?:tests|src)/[\w/*.]+)`")
+SOURCE_PATH = re.compile(r"`((?!tests/|src/)(?:[\w*]+/)*[\w*]+(?:/|/\w+|\.py|\.lua))`")
+NAME = re.compile(r"`(\w+)`")
+SOURCE = ROOT / "src" / "tenure"
+FIND_YOUR_WAY = (ROOT / "docs" / "explanation" / "find-your-way.md").read_text("utf-8")
+TASKS = [row.strip("| ").split(" | ") for row in re.findall(r"^\| (?!task|---).+", FIND_YOUR_WAY, re.MULTILINE)]
+ARCHITECTURE = (ROOT / "docs" / "explanation" / "architecture.md").read_text("utf-8")
+TREE = re.search(r"^src/tenure/\n(.*?)^```", ARCHITECTURE, re.MULTILINE | re.DOTALL)
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
@@ -29,3 +36,34 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("path", sorted(set(PATH.findall((ROOT / "CONTRIBUTING.md").read_text("utf-8")))))
 def test_a_path_that_contributing_names_exists(path: str) -> None:
     assert list(ROOT.glob(path))
+
+
+@pytest.mark.parametrize(("task", "files", "names", "tests"), TASKS, ids=[task for task, *_ in TASKS])
+def test_find_your_way_names_files_that_exist_and_contain_the_names(
+    task: str, files: str, names: str, tests: str
+) -> None:
+    found = [sorted(SOURCE.glob(path)) for path in SOURCE_PATH.findall(files)]
+    assert found
+    assert all(found)
+    assert all(list(ROOT.glob(path)) for path in PATH.findall(tests))
+    assert PATH.findall(tests)
+    text = "".join(file.read_text("utf-8") for paths in found for file in paths if file.is_file())
+    assert [name for name in NAME.findall(names) if not re.search(rf"\b{name}\b", text)] == []
+
+
+@pytest.mark.parametrize("path", sorted(set(SOURCE_PATH.findall(ARCHITECTURE))))
+def test_a_path_that_the_architecture_page_names_exists(path: str) -> None:
+    assert list(SOURCE.glob(path))
+
+
+def test_the_tree_of_the_architecture_page_is_that_of_the_source() -> None:
+    assert TREE is not None
+    shown = set()
+    folder = ""
+    for line in TREE[1].splitlines():
+        if named := re.match(r" +((?:\w+/)+)  ", line):
+            folder = named[1]
+        else:
+            shown |= {f"{folder}{name}" for name in line.split()}
+    files = {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if not path.name.startswith("__")}
+    assert shown == files

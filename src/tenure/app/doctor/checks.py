@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from tenure.app.doctor.facts import DoctorFacts, Finding, Kept, Severity
+from tenure.app.doctor.facts import DoctorFacts, Finding, ScheduleFacts, Severity
 from tenure.backends.records import Fact
 
 MARGIN = 15.0  # seconds beyond the stop grace: for settling, and for children to end
@@ -216,7 +216,7 @@ def _worst(facts: DoctorFacts) -> Severity:
     return "warning" if facts.environment == "development" else "problem"
 
 
-def _is_late(kept: Kept) -> bool:
+def _is_late(kept: ScheduleFacts) -> bool:
     return kept.due is not None and (kept.entered or 0) < kept.due
 
 

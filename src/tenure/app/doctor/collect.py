@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from msgspec import structs
 
-from tenure.app.doctor.facts import Deaths, DoctorFacts, Kept, Keys, Misfit, Sample, Timing
+from tenure.app.doctor.facts import Deaths, DoctorFacts, Keys, Sample, ScheduleFacts, Timing, UnrunnableJob
 from tenure.app.explain.collect import opened
 from tenure.app.tenure import Tenure
 from tenure.backends.ledger import ALL_SCHEDULES, Ledger
@@ -117,7 +117,7 @@ def _sample(app: Tenure) -> Sample | None:
         seen += 1
         _, obstacle = opened(app, record, has_handlers=True)
         if obstacle is not None:
-            misfits.append(Misfit(job.id, job.handler, obstacle.code))
+            misfits.append(UnrunnableJob(job.id, job.handler, obstacle.code))
     return Sample(seen, tuple(misfits))
 
 
@@ -156,7 +156,7 @@ def _undeployed(app: Tenure) -> dict[str, int]:
     )
 
 
-def _schedules(app: Tenure) -> tuple[Kept, ...] | None:
+def _schedules(app: Tenure) -> tuple[ScheduleFacts, ...] | None:
     ledger = _ledger(app)
     known = app.schedules.all() if ledger else ()
     if ledger is None or not known:
@@ -170,7 +170,7 @@ def _schedules(app: Tenure) -> tuple[Kept, ...] | None:
         if schedule.name not in paused and reason_to_skip(schedule, app.settings.environment) is None
     ]
     found = [
-        Kept(each.name, each.before(now - _LATE - round(each.jitter * MICROSECOND)), last.get(each.name))
+        ScheduleFacts(each.name, each.before(now - _LATE - round(each.jitter * MICROSECOND)), last.get(each.name))
         for each in active
     ]
     return tuple(found) or None

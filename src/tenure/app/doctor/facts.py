@@ -30,7 +30,7 @@ class Keys(Struct, frozen=True, kw_only=True):
     whole: bool = True
 
 
-class Misfit(Struct, frozen=True):
+class UnrunnableJob(Struct, frozen=True):
     """A waiting job that no handler of this app would run, and why."""
 
     id: str
@@ -42,10 +42,10 @@ class Sample(Struct, frozen=True):
     """Waiting jobs that were looked at, and those among them that do not fit."""
 
     seen: int
-    misfits: tuple[Misfit, ...] = ()
+    misfits: tuple[UnrunnableJob, ...] = ()
 
 
-class Kept(Struct, frozen=True):
+class ScheduleFacts(Struct, frozen=True):
     """A schedule that runs here: its latest tick that should be in the ledger by now, and the latest that is."""
 
     name: str
@@ -93,5 +93,5 @@ class DoctorFacts(Struct, frozen=True, kw_only=True):
     sample: Sample | None = None
     unserved: dict[str, int] | None = None
     undeployed: dict[str, int] = {}
-    schedules: tuple[Kept, ...] | None = None
+    schedules: tuple[ScheduleFacts, ...] | None = None
     deaths: Deaths | None = None

@@ -30,7 +30,7 @@ from tenure.backends.message_state import (
     new_state,
     settled_state,
 )
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Reaped
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, ReapedLease
 from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError, InvalidPayload, PartialPut
 from tenure.wire.signing import Ring
@@ -122,7 +122,7 @@ class BeanstalkBackend(Backend):
 
         return self._apply(leases, leases, touch)
 
-    def reap(self, queues: Sequence[str]) -> list[Reaped]:
+    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
         """Returns the expired leases of this process; the server itself takes back those of other processes."""
         now = self._clock.monotonic()
         expired = [held for held in self._pool.reservations() if held.expires <= now and held.lease.queue in queues]
@@ -135,7 +135,7 @@ class BeanstalkBackend(Backend):
         leases = [held.lease for held in expired]
         settled_meanwhile = {(lease.id, lease.fence) for lease in self._apply(leases, leases, give_back)}
         return [
-            Reaped(lease.id, lease.queue, lease.suspect)
+            ReapedLease(lease.id, lease.queue, lease.suspect)
             for lease in leases
             if (lease.id, lease.fence) not in settled_meanwhile
         ]

@@ -15,7 +15,7 @@ from tenure.backends.memory.jobs import MemoryArchive, MemoryDeadLetters, Memory
 from tenure.backends.memory.ledger import MemoryLedger
 from tenure.backends.memory.table import JobEntry, JobTable
 from tenure.backends.memory.workers import MemoryStats, MemoryWorkers
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, Reaped
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, ReapedLease
 from tenure.backends.url import options
 from tenure.clock import MICROSECOND, Clock, SystemClock
 from tenure.guards.store import MemoryStore
@@ -92,14 +92,14 @@ class MemoryBackend(Backend):
                     entry.expires = self._clock.now() + round(seconds * MICROSECOND)
             return lost
 
-    def reap(self, queues: Sequence[str]) -> list[Reaped]:
+    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
         table = self._table
         with table.changed:
             now = self._clock.now()
             held = [table.entries[id] for queue in queues for id in table.leased[queue]]
             reaped = []
             for entry in [entry for entry in held if entry.expires <= now]:
-                reaped.append(Reaped(entry.message.id, entry.message.queue, entry.suspect))
+                reaped.append(ReapedLease(entry.message.id, entry.message.queue, entry.suspect))
                 entry.crashes += entry.suspect
                 entry.suspect = True
                 table.go_back(entry, 0, now)

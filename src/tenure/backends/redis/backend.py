@@ -9,7 +9,7 @@ put by its id.
 from collections.abc import Sequence
 
 from tenure.backends.contract import Backend
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Reaped
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, ReapedLease
 from tenure.backends.redis import codec
 from tenure.backends.redis.archive import RedisArchive
 from tenure.backends.redis.claims import RedisClaims
@@ -73,7 +73,7 @@ class RedisBackend(Backend):
     def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
         return self._settlements.renew(leases, seconds=seconds)
 
-    def reap(self, queues: Sequence[str]) -> list[Reaped]:
+    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
         return self._claims.reap(queues)
 
     def close(self) -> None:

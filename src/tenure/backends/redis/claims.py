@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from tenure.backends.messages import Lease, Reaped
+from tenure.backends.messages import Lease, ReapedLease
 from tenure.backends.redis import codec
 from tenure.backends.redis.connections import Argument, RedisClient
 from tenure.backends.redis.retry import Unconfirmed, with_retries
@@ -46,14 +46,14 @@ class RedisClaims:
                     raise
                 broken = True  # perhaps only an idle connection was cut: try one more claim
 
-    def reap(self, queues: Sequence[str]) -> list[Reaped]:
-        reaped: list[Reaped] = []
+    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
+        reaped: list[ReapedLease] = []
         for queue in queues:
             key, full = self._names.queue(queue), True
             while full:
                 found = with_retries(partial(self._scripts.run, "reap", key, [_REAP_BATCH]))
                 reaped += [
-                    Reaped(id.decode(), queue, bool(crashed))
+                    ReapedLease(id.decode(), queue, bool(crashed))
                     for id, crashed in zip(found[::2], found[1::2], strict=True)
                 ]
                 full = len(found) == 2 * _REAP_BATCH

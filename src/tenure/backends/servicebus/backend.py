@@ -21,7 +21,7 @@ from tenure.backends.message_state import (
     new_state,
     settled_state,
 )
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Reaped
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, ReapedLease
 from tenure.backends.servicebus.codec import MAX_TEXT_LENGTH, dead_letter_description, encode
 from tenure.backends.servicebus.dead_letters import ServiceBusDeadLetters
 from tenure.backends.servicebus.entity import Entity, TooLarge
@@ -110,7 +110,7 @@ class ServiceBusBackend(Backend):
 
         return self._apply(leases, leases, extend)
 
-    def reap(self, queues: Sequence[str]) -> list[Reaped]:
+    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
         """Returns the expired leases of this process; the service itself takes back those of other processes."""
         leases = [held.lease for held in self._locks.expired(self._clock.monotonic(), queues)]
 
@@ -120,7 +120,9 @@ class ServiceBusBackend(Backend):
 
         settled_meanwhile = {lease.token for lease in self._apply(leases, leases, give_back)}
         return [
-            Reaped(lease.id, lease.queue, lease.suspect) for lease in leases if lease.token not in settled_meanwhile
+            ReapedLease(lease.id, lease.queue, lease.suspect)
+            for lease in leases
+            if lease.token not in settled_meanwhile
         ]
 
     def close(self) -> None:

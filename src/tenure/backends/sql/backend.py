@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tenure.backends.contract import Backend
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, Reaped
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, ReapedLease
 from tenure.backends.parts import DatabaseFile, ServerInfo
 from tenure.backends.sql.archive import SqlArchive
 from tenure.backends.sql.caller_connection import driver_connection
@@ -88,11 +88,11 @@ class SqlBackend(Backend):
         held = self._dialect.renew(mine, Grant(self._owner, seconds)) if mine else set()
         return [lease for lease in leases if lease.owner != self._owner or (lease.id, lease.fence) not in held]
 
-    def reap(self, queues: Sequence[str]) -> list[Reaped]:
-        reaped: list[Reaped] = []
+    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
+        reaped: list[ReapedLease] = []
         for queue in queues:
             while expired := self._dialect.expire(queue, _REAP_BATCH):
-                reaped += [Reaped(row.id, queue, row.suspect) for row in expired]
+                reaped += [ReapedLease(row.id, queue, row.suspect) for row in expired]
         return reaped
 
     def close(self) -> None:

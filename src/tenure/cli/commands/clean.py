@@ -3,7 +3,7 @@
 import click
 
 from tenure.cli import output
-from tenure.cli.app_loading import any_app
+from tenure.cli.app_loader import any_app
 
 
 @click.command()

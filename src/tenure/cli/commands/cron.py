@@ -12,7 +12,7 @@ from tenure.app import Tenure
 from tenure.backends.ledger import TICK_STATES, Ledger, TickRecord, TickState
 from tenure.backends.sql.sqlite.url import file_of
 from tenure.cli import output
-from tenure.cli.app_loading import any_app, app_with_handlers
+from tenure.cli.app_loader import any_app, app_with_handlers
 from tenure.cli.commands.cron_run import run, work
 from tenure.cli.errors import CommandError
 from tenure.cli.job_view import last_error

@@ -11,7 +11,7 @@ import click
 from tenure.app import Tenure
 from tenure.app.cron import TickResult
 from tenure.cli import output
-from tenure.cli.app_loading import app_with_handlers
+from tenure.cli.app_loader import app_with_handlers
 from tenure.cli.errors import EXIT_JOBS_DIED
 from tenure.cli.logs import LogFileHandler
 from tenure.cli.process import worker_processes

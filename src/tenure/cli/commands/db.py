@@ -4,7 +4,7 @@ import click
 
 from tenure.backends.sql import migrations
 from tenure.backends.url import without_secrets
-from tenure.cli.app_loading import any_app
+from tenure.cli.app_loader import any_app
 from tenure.cli.errors import CommandError
 
 

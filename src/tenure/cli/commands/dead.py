@@ -19,7 +19,7 @@ from tenure.backends.parts import Jobs
 from tenure.backends.records import JobRecord
 from tenure.backends.url import without_secrets
 from tenure.cli import output
-from tenure.cli.app_loading import any_app
+from tenure.cli.app_loader import any_app
 from tenure.cli.errors import EXIT_JOBS_DIED, CommandError
 from tenure.cli.job_selection import (
     DeadLetterSelection,

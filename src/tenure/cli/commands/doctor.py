@@ -7,7 +7,7 @@ from tenure.app.doctor.checks import examine
 from tenure.app.doctor.collect import collect_facts
 from tenure.app.doctor.facts import Finding, Severity
 from tenure.cli import output
-from tenure.cli.app_loading import app_as_deployed
+from tenure.cli.app_loader import app_as_deployed
 
 EXIT_PROBLEM = 1
 _COLOURS: dict[Severity, str] = {"ok": "green", "warning": "yellow", "problem": "red"}

@@ -12,7 +12,7 @@ from tenure.app.explain.facts import AttemptSummary, ExplainFacts, Explanation, 
 from tenure.backends.ledger import TickRecord
 from tenure.backends.records import JobRecord
 from tenure.cli import output
-from tenure.cli.app_loading import app_as_deployed
+from tenure.cli.app_loader import app_as_deployed
 from tenure.cli.job_view import last_error
 from tenure.errors import JobNotFound
 

@@ -9,7 +9,7 @@ from tenure.app.results import summarise_stats
 from tenure.backends.records import Fact
 from tenure.backends.url import without_secrets
 from tenure.cli import output
-from tenure.cli.app_loading import any_app
+from tenure.cli.app_loader import any_app
 from tenure.definition.duration import to_seconds
 from tenure.errors import SettingsError
 from tenure.events import JOB_STATES

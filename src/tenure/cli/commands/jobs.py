@@ -10,7 +10,7 @@ from tenure.backends.contract import required
 from tenure.backends.job_filter import JobFilter, search_jobs
 from tenure.backends.records import CancelResult, RescheduleResult
 from tenure.cli import output
-from tenure.cli.app_loading import any_app
+from tenure.cli.app_loader import any_app
 from tenure.cli.errors import CommandError
 from tenure.cli.job_selection import find_job, state_of
 from tenure.cli.job_view import job_details, job_row, print_job

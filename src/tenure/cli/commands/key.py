@@ -8,7 +8,7 @@ import click
 from tenure.app import Tenure
 from tenure.backends.job_filter import JobFilter
 from tenure.cli import output
-from tenure.cli.app_loading import any_app
+from tenure.cli.app_loader import any_app
 from tenure.cli.errors import CommandError
 from tenure.wire.signing import kid_of, new_key
 

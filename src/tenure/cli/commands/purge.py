@@ -7,7 +7,7 @@ import click
 from tenure.app import Tenure
 from tenure.backends.contract import Parts, trim_ended
 from tenure.cli import output
-from tenure.cli.app_loading import any_app
+from tenure.cli.app_loader import any_app
 from tenure.cli.errors import CommandError
 from tenure.cli.output import LiveLine, progress_bar
 from tenure.cli.time_arguments import parse_microseconds

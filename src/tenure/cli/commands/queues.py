@@ -11,7 +11,7 @@ from tenure.app import Tenure
 from tenure.backends.parts import QueueCounts
 from tenure.backends.records import WorkerRecord
 from tenure.cli import output
-from tenure.cli.app_loading import any_app
+from tenure.cli.app_loader import any_app
 from tenure.cli.errors import CommandError
 from tenure.cli.output import LiveLine
 from tenure.cli.time_arguments import parse_seconds

@@ -5,7 +5,7 @@ from collections import Counter
 import click
 
 from tenure.cli import output
-from tenure.cli.app_loading import any_app
+from tenure.cli.app_loader import any_app
 from tenure.cli.commands.queues import known_queues
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from tenure.app.doctor.checks import MARGIN
-from tenure.cli.app_loading import app_location
+from tenure.cli.app_loader import app_location
 from tenure.settings import load
 
 _SYSTEMD = """\

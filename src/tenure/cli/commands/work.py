@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from tenure.app import Tenure
 from tenure.app.workers import find_lanes
 from tenure.cli import metrics_server
-from tenure.cli.app_loading import app_location, app_with_handlers
+from tenure.cli.app_loader import app_location, app_with_handlers
 from tenure.cli.errors import EXIT_JOBS_DIED, CommandError
 from tenure.cli.logs import LogFileHandler, set_up_logging
 from tenure.cli.process import worker_processes

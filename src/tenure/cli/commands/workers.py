@@ -8,7 +8,7 @@ import msgspec
 from tenure.backends.contract import required
 from tenure.backends.records import WorkerRecord
 from tenure.cli import output
-from tenure.cli.app_loading import any_app
+from tenure.cli.app_loader import any_app
 
 
 @click.command()

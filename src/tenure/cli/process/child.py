@@ -5,7 +5,7 @@ The parent runs it as `python -m tenure.cli.process.child LOCATION KIND PARENT S
 
 import sys
 
-from tenure.cli.app_loading import import_app
+from tenure.cli.app_loader import import_app
 from tenure.cli.process.process_title import set_process_title
 from tenure.execution.child.main import SERVE_BY_RUNNER, die_with_parent, leave_signals_to_parent
 from tenure.execution.child.orders import OrderPipes

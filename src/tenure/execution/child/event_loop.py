@@ -17,7 +17,7 @@ from tenure.execution.attempt import (
     Attempt,
     Hook,
     Performer,
-    Run,
+    RunningAttempt,
     exit_if_forked,
     hook_of,
     logging_errors_of_after_run,
@@ -25,7 +25,7 @@ from tenure.execution.attempt import (
     unfit,
     with_timeout,
 )
-from tenure.execution.child.heartbeat import Heartbeat, LoopMonitor
+from tenure.execution.child.heartbeat import ChildHeartbeat, LoopMonitor
 from tenure.execution.child.orders import OrderHandler, OrderPipes, Resolve, end_process
 from tenure.execution.deadline import ThreadDeadline, Watchdog
 from tenure.execution.outcome import Capture, Outcome
@@ -65,7 +65,7 @@ class _OrderLoop:
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         monitor = LoopMonitor(loop, self._memory, self._tickets, self._cancel_requested)
-        Heartbeat(self._memory, monitor.check, self._report_ended)
+        ChildHeartbeat(self._memory, monitor.check, self._report_ended)
         loop.add_reader(self._pipes.orders, self._read)
         await self._over.wait()
 
@@ -146,7 +146,7 @@ class LoopPerformer:
             value = attempt.handler.unpack(attempt.envelope.payload, attempt.envelope.payload_version)
         except Exception as error:  # declared types may run code of their own when they are built
             return unfit(error, attempt, started, begun)
-        run = Run(attempt, to_context(attempt, value, link), started, begun)
+        run = RunningAttempt(attempt, to_context(attempt, value, link), started, begun)
         context.enter(run.context)  # a task has a context of its own: no other job sees this
         instance: tuple[Any, ...] = ()
         try:

@@ -12,7 +12,7 @@ _HEARTBEAT_INTERVAL = 0.1
 _BLOCKED_AFTER = 0.25  # seconds
 
 
-class Heartbeat:
+class ChildHeartbeat:
     """A thread that writes the time into the shared memory. A call into C that holds the interpreter lock stops it.
 
     After each beat it calls `checks`.

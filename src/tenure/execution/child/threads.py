@@ -5,7 +5,7 @@ import threading
 
 from tenure.clock import Clock
 from tenure.execution.attempt import Performer
-from tenure.execution.child.heartbeat import Heartbeat
+from tenure.execution.child.heartbeat import ChildHeartbeat
 from tenure.execution.child.orders import OrderHandler, OrderPipes, Resolve, end_process
 from tenure.execution.deadline import ThreadDeadline, Watchdog
 from tenure.execution.outcome import Capture
@@ -20,7 +20,7 @@ def run_on_threads(pipes: OrderPipes, memory: SharedMemory, resolve: Resolve, cl
     waiting: OrderQueue = queue.SimpleQueue()
     orders = OrderHandler(pipes, memory, resolve, clock)
     capture, watchdog = Capture(), Watchdog()
-    Heartbeat(memory)
+    ChildHeartbeat(memory)
 
     def work(slot: int) -> None:
         try:

@@ -1,8 +1,8 @@
-"""BackendConformance: the tests that decide what a backend is.
+"""BackendConformance: the tests that every backend must pass.
 
-Subclass it in a test module of your own, give it the fixtures `backend` and `clock`,
-and say which capabilities the backend has and how many tests it therefore skips.
-The suite names no backend; a broker's clock may make `advance` wait, since nothing here advances far.
+Subclass it in a test module of your own and define the fixtures `backend` and `clock`.
+Set `capabilities` to what the backend has, and `expected_skips` to the number of tests that it skips for that reason.
+The clock of a broker may wait in `advance`: the tests advance it by a few seconds at most.
 """
 
 from typing import ClassVar
@@ -11,61 +11,53 @@ import pytest
 
 from tenure.testing.conformance.capabilities import PARTS, USUAL, skip_unless_able, skipped_tests
 
-# Asserts in installed packages are explained on failure only if pytest is told before they are imported.
-pytest.register_assert_rewrite(
-    *(f"{__name__}.{module}" for module in ("putting", "leasing", "settling", "keeping", "dead_letters", "records")),
-    f"{__name__}.sharing",
-    f"{__name__}.steering",
-    f"{__name__}.parking",
-    f"{__name__}.rescheduling",
-    f"{__name__}.history",
-    f"{__name__}.ages",
-    f"{__name__}.listing",
-    f"{__name__}.store",
-    f"{__name__}.ledger",
-    f"{__name__}.archive",
+# pytest explains a failed assert of an installed package only if the module is registered before it is imported.
+_MODULES = (
+    *("put", "lease", "settlement", "renewal", "dead_letters", "records", "queue_age", "history", "job_pages"),
+    *("concurrency", "cancellation", "reschedule", "parking", "store", "ledger", "archive"),
 )
+pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
 
-from tenure.testing.conformance.ages import Aging  # noqa: E402
 from tenure.testing.conformance.archive import ArchiveConformance  # noqa: E402
-from tenure.testing.conformance.dead_letters import DeadLettering  # noqa: E402
-from tenure.testing.conformance.history import History  # noqa: E402
-from tenure.testing.conformance.keeping import Keeping  # noqa: E402
-from tenure.testing.conformance.leasing import Leasing  # noqa: E402
+from tenure.testing.conformance.cancellation import CancellationTests  # noqa: E402
+from tenure.testing.conformance.concurrency import ConcurrencyTests  # noqa: E402
+from tenure.testing.conformance.dead_letters import DeadLetterTests  # noqa: E402
+from tenure.testing.conformance.history import HistoryTests  # noqa: E402
+from tenure.testing.conformance.job_pages import JobPageTests  # noqa: E402
+from tenure.testing.conformance.lease import LeaseTests  # noqa: E402
 from tenure.testing.conformance.ledger import LedgerConformance  # noqa: E402
-from tenure.testing.conformance.listing import Listing  # noqa: E402
 from tenure.testing.conformance.messages import AdvancingClock, FullBackend  # noqa: E402
-from tenure.testing.conformance.parking import Parked  # noqa: E402
-from tenure.testing.conformance.putting import Putting  # noqa: E402
-from tenure.testing.conformance.records import Recording  # noqa: E402
-from tenure.testing.conformance.rescheduling import Rescheduling  # noqa: E402
-from tenure.testing.conformance.settling import Settling  # noqa: E402
-from tenure.testing.conformance.sharing import Sharing  # noqa: E402
-from tenure.testing.conformance.steering import Steering  # noqa: E402
+from tenure.testing.conformance.parking import ParkingTests  # noqa: E402
+from tenure.testing.conformance.put import PutTests  # noqa: E402
+from tenure.testing.conformance.queue_age import QueueAgeTests  # noqa: E402
+from tenure.testing.conformance.records import RecordTests  # noqa: E402
+from tenure.testing.conformance.renewal import RenewalTests  # noqa: E402
+from tenure.testing.conformance.reschedule import RescheduleTests  # noqa: E402
+from tenure.testing.conformance.settlement import SettlementTests  # noqa: E402
 from tenure.testing.conformance.store import StoreConformance  # noqa: E402
 
 __all__ = ["AdvancingClock", "ArchiveConformance", "BackendConformance", "LedgerConformance", "StoreConformance"]
 
 
 class BackendConformance(
-    Putting,
-    Leasing,
-    Settling,
-    Keeping,
-    DeadLettering,
-    Recording,
-    Aging,
-    History,
-    Listing,
-    Sharing,
-    Steering,
-    Rescheduling,
-    Parked,
+    PutTests,
+    LeaseTests,
+    SettlementTests,
+    RenewalTests,
+    DeadLetterTests,
+    RecordTests,
+    QueueAgeTests,
+    HistoryTests,
+    JobPageTests,
+    ConcurrencyTests,
+    CancellationTests,
+    RescheduleTests,
+    ParkingTests,
 ):
-    """Each test is one promise; a test that needs a capability the backend lacks is skipped by that name.
+    """Each test checks one promise; a test that needs a capability which the backend lacks is skipped and names it.
 
-    Capabilities are the names of the parts of `contract.Backend` that the backend has, and `Shared`: other processes
-    can open the backend at the fixture `url`.
+    `capabilities` are the names of the parts of `contract.Backend` that the backend has, and `Shared` if other
+    processes can open the backend at the fixture `url`.
     `lacks` names what a broker cannot do and every other backend can: `UniqueIds`, `LingeringLeases`, `Places`,
     `AddedLetters`.
     """
@@ -75,7 +67,7 @@ class BackendConformance(
     expected_skips: ClassVar[int]
 
     @pytest.fixture(autouse=True)
-    def _able(self, request: pytest.FixtureRequest) -> None:
+    def _skip_unless_able(self, request: pytest.FixtureRequest) -> None:
         skip_unless_able(request.function, self._abilities())
 
     def test_the_backend_has_the_parts_it_declares(self, backend: FullBackend) -> None:

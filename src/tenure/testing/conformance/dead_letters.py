@@ -60,7 +60,7 @@ _FOUND: tuple[tuple[JobFilter, list[int]], ...] = (
 )
 
 
-class DeadLettering:
+class DeadLetterTests:
     def test_an_abandoned_message_is_not_leased_again(self, backend: FullBackend, clock: AdvancingClock) -> None:
         kill(backend, 1)
         expire(backend, clock)

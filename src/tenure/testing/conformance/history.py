@@ -37,7 +37,7 @@ def sums(backend: FullBackend, since: int = 0, until: int = 100) -> dict[int, in
     return found
 
 
-class History:
+class HistoryTests:
     @needs("jobs")
     def test_what_the_last_attempt_took_is_kept(self, backend: FullBackend) -> None:
         backend.ack([Ack(lease=put_and_take(backend, make(1))[0], seconds=1.5, output="[1]", run=RUN)])

@@ -17,7 +17,7 @@ from tenure.testing.conformance.messages import QUEUE, AdvancingClock, FullBacke
 MINUTE = 60_000_000
 FIRST = 29_000_000 * MINUTE
 BOOKING = "Booking"
-PATIENCE = 120.0
+WAIT_TIMEOUT = 120.0
 EVER = 1 << 62
 
 
@@ -38,7 +38,7 @@ class LedgerConformance:
     expected_skips: ClassVar[int]
 
     @pytest.fixture(autouse=True)
-    def _able(self, request: pytest.FixtureRequest) -> None:
+    def _skip_unless_able(self, request: pytest.FixtureRequest) -> None:
         skip_unless_able(request.function, self.capabilities)
 
     @pytest.fixture
@@ -218,14 +218,14 @@ class LedgerConformance:
 
         with ThreadPoolExecutor(4) as threads:
             runs = [threads.submit(enter, turn) for turn in range(4)]
-            won = Counter(id for run in runs for id in run.result(PATIENCE))
+            won = Counter(id for run in runs for id in run.result(WAIT_TIMEOUT))
         assert won == {id_of(number): 1 for number in range(100)}
 
     @needs(SHARED)
     def test_processes_enter_each_tick_once(self, backend: FullBackend, url: str) -> None:
-        command = [sys.executable, "-m", "tenure.testing.conformance.entering", url, QUEUE]
+        command = [sys.executable, "-m", "tenure.testing.conformance.other_scheduler", url, QUEUE]
         racers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-        won = Counter(line for racer in racers for line in racer.communicate(timeout=PATIENCE)[0].splitlines())
+        won = Counter(line for racer in racers for line in racer.communicate(timeout=WAIT_TIMEOUT)[0].splitlines())
         assert [racer.returncode for racer in racers] == [0] * 3
         assert won == {id_of(number): 1 for number in range(50)}
         assert sorted(numbers(take(backend, 100))) == list(range(50))

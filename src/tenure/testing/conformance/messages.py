@@ -1,7 +1,7 @@
-"""What the tests of the suite put, take and remember; small words, so that each test reads as its name."""
+"""Messages, leases and records for the tests of the suites, and the short functions that they share."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -28,8 +28,8 @@ OTHER = "reports"
 LEASE = 1.0  # short, because the clock of a broker can only be advanced by waiting
 
 
-class FullBackend(Backend, Protocol):
-    """A backend with every part; a test that needs a part says so, the others use only the eight verbs."""
+class FullBackend(Backend):
+    """For type checkers: a backend with every part. A test marks the parts that it needs with `needs`."""
 
     jobs: Jobs
     queues: QueueCounts
@@ -44,10 +44,11 @@ class FullBackend(Backend, Protocol):
     archive: JobArchive
 
 
-class AdvancingClock(Protocol):
-    """The clock that the backend under test goes by; a fake moves at once, a broker's makes the test wait."""
+class AdvancingClock:
+    """For type checkers: the clock of the backend under test. A FakeClock moves at once, a broker's clock waits."""
 
-    def advance(self, seconds: float) -> None: ...
+    def advance(self, seconds: float) -> None:
+        raise NotImplementedError
 
 
 def id_of(number: int) -> str:

@@ -56,7 +56,7 @@ def park(backend: FullBackend, leases: Sequence[Lease], key: str = LOCK.key) -> 
     return backend.parking.park([Park(lease=lease, key=key, reason="busy") for lease in leases])
 
 
-class Parked:
+class ParkingTests:
     @needs("parking")
     def test_a_parked_job_is_not_leased(self, backend: FullBackend, clock: AdvancingClock) -> None:
         hold(backend, LOCK)

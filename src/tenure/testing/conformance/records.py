@@ -36,7 +36,7 @@ def scan(backend: FullBackend, limit: int) -> list[bytes]:
     return found
 
 
-class Recording:
+class RecordTests:
     @needs("jobs")
     def test_counts_name_every_state_of_every_queue(self, backend: FullBackend) -> None:
         end(backend, 1)

@@ -17,7 +17,7 @@ from tenure.testing.conformance.capabilities import SHARED, needs, skip_unless_a
 from tenure.testing.conformance.messages import AdvancingClock
 
 SOON = 1.0  # short, because the clock of a server can only be advanced by waiting
-PATIENCE = 120.0
+WAIT_TIMEOUT = 120.0
 
 
 def setting(key: str, text: str, seconds: float = 60.0) -> Change:
@@ -53,7 +53,7 @@ class StoreConformance:
     expected_skips: ClassVar[int]
 
     @pytest.fixture(autouse=True)
-    def _able(self, request: pytest.FixtureRequest) -> None:
+    def _skip_unless_able(self, request: pytest.FixtureRequest) -> None:
         skip_unless_able(request.function, self.capabilities)
 
     @pytest.fixture
@@ -123,7 +123,7 @@ class StoreConformance:
     def test_many_threads_lose_no_count(self, store: Store) -> None:
         with ThreadPoolExecutor(4) as threads:
             runs = [threads.submit(lambda: [store.change([counting("n")])[0] for _ in range(50)]) for _ in range(4)]
-            seen = sorted(count for run in runs for count in run.result(PATIENCE))
+            seen = sorted(count for run in runs for count in run.result(WAIT_TIMEOUT))
         assert seen == list(range(1, 201))
 
     def test_threads_that_take_the_same_keys_in_other_orders_do_not_block_each_other(self, store: Store) -> None:
@@ -134,7 +134,7 @@ class StoreConformance:
         with ThreadPoolExecutor(4) as threads:
             orders = [("a", "b", "c"), ("c", "b", "a"), ("b", "a", "c"), ("c", "a", "b")]
             for run in [threads.submit(take, keys) for keys in orders]:
-                run.result(PATIENCE)
+                run.result(WAIT_TIMEOUT)
         assert store.change([looking("a", "b", "c")]) == [["120"] * 3]
 
     def test_a_claim_is_done_once(self, store: Store) -> None:
@@ -156,8 +156,8 @@ class StoreConformance:
     @needs(SHARED)
     def test_fifty_processes_race_one_lock_one_key_one_bucket_and_one_breaker(self, store: Store, url: str) -> None:
         """Exactly one winner each, the limit in every window, one probe: see racing for what is raced."""
-        command = [sys.executable, "-m", "tenure.testing.conformance.racing", url, "50"]
-        raced = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=PATIENCE, check=True)
+        command = [sys.executable, "-m", "tenure.testing.conformance.guard_race", url, "50"]
+        raced = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=WAIT_TIMEOUT, check=True)
         won: dict[str, list[str]] = {}
         for line in raced.stdout.splitlines():
             what, _, who = line.partition(" ")

@@ -7,6 +7,7 @@ import pytest
 
 from tenure.backends.messages import Abandon, Ack, Nack
 from tenure.testing.conformance.capabilities import needs
+from tenure.testing.conformance.concurrency import WAIT_TIMEOUT
 from tenure.testing.conformance.messages import (
     OTHER,
     QUEUE,
@@ -25,13 +26,12 @@ from tenure.testing.conformance.messages import (
     take,
 )
 from tenure.testing.conformance.parking import LOCK, hold, parked, release
-from tenure.testing.conformance.sharing import PATIENCE
 
 ONE = id_of(1)
 FAR = 3600.0
 
 
-class Rescheduling:
+class RescheduleTests:
     @needs("control")
     @pytest.mark.parametrize("delay", [0.0, 0.5, FAR], ids=["ready", "due sooner", "due later"])
     def test_a_job_that_was_put_off_runs_at_its_time_and_not_before(
@@ -138,19 +138,19 @@ class Rescheduling:
         go = threading.Barrier(3)
 
         def put_off() -> dict[str, str]:
-            go.wait(PATIENCE)
+            go.wait(WAIT_TIMEOUT)
             chunks = [everything[first : first + 9] for first in range(0, 200, 9)][::-1]
             turns = [backend.control.reschedule([id_of(n) for n in chunk], delay=FAR) for chunk in chunks]
             return {id: turn for each in turns for id, turn in each.items()}
 
         def work() -> list[int]:
-            go.wait(PATIENCE)
+            go.wait(WAIT_TIMEOUT)
             return drain(backend, 5)
 
         with ThreadPoolExecutor(3) as threads:
             runs, moving = [threads.submit(work) for _ in range(2)], threads.submit(put_off)
-            ran = [number for run in runs for number in run.result(PATIENCE)]
-            turns = moving.result(PATIENCE)
+            ran = [number for run in runs for number in run.result(WAIT_TIMEOUT)]
+            turns = moving.result(WAIT_TIMEOUT)
         moved = [number for number in everything if turns[id_of(number)] == "rescheduled"]
         assert sorted(ran + moved) == everything
 
@@ -158,6 +158,6 @@ class Rescheduling:
     def test_who_waits_for_work_learns_of_what_was_brought_forward(self, backend: FullBackend) -> None:
         backend.put([make(1, delay=FAR)])
         with ThreadPoolExecutor(1) as threads:
-            waiting = threads.submit(lambda: backend.lease([QUEUE], limit=1, seconds=30.0, wait=PATIENCE))
+            waiting = threads.submit(lambda: backend.lease([QUEUE], limit=1, seconds=30.0, wait=WAIT_TIMEOUT))
             backend.control.reschedule([ONE])
-            assert numbers(waiting.result(PATIENCE * 2)) == [1]
+            assert numbers(waiting.result(WAIT_TIMEOUT * 2)) == [1]

@@ -9,6 +9,7 @@ import pytest
 from tenure.backends.messages import ON_REQUEST, Abandon, Ack, Charge, Nack, Terminal
 from tenure.definition.context import Progress
 from tenure.testing.conformance.capabilities import SHARED, needs
+from tenure.testing.conformance.concurrency import WAIT_TIMEOUT, start
 from tenure.testing.conformance.messages import (
     OTHER,
     QUEUE,
@@ -26,12 +27,11 @@ from tenure.testing.conformance.messages import (
     put_and_take,
     take,
 )
-from tenure.testing.conformance.sharing import PATIENCE, start
 
 ONE = id_of(1)
 
 
-class Steering:
+class CancellationTests:
     @needs("control")
     @pytest.mark.parametrize("delay", [0.0, 1.0], ids=["ready", "delayed"])
     def test_a_cancelled_job_that_waited_never_runs(
@@ -203,20 +203,20 @@ class Steering:
         go = threading.Barrier(3)
 
         def cancel() -> dict[str, str]:
-            go.wait(PATIENCE)
+            go.wait(WAIT_TIMEOUT)
             chunks = [everything[first : first + 9][::-1] for first in range(0, 400, 9)][::-1]
             return {
                 id: fate for chunk in chunks for id, fate in backend.control.cancel([id_of(n) for n in chunk]).items()
             }
 
         def work() -> list[int]:
-            go.wait(PATIENCE)
+            go.wait(WAIT_TIMEOUT)
             return drain(backend, 5)
 
         with ThreadPoolExecutor(3) as threads:
             runs, cancelling = [threads.submit(work) for _ in range(2)], threads.submit(cancel)
-            ran = [number for run in runs for number in run.result(PATIENCE)]
-            fates = cancelling.result(PATIENCE)
+            ran = [number for run in runs for number in run.result(WAIT_TIMEOUT)]
+            fates = cancelling.result(WAIT_TIMEOUT)
         cancelled = [number for number in everything if fates[id_of(number)] == "cancelled"]
         assert sorted(ran + cancelled) == everything
 
@@ -225,7 +225,7 @@ class Steering:
         (lease,) = put_and_take(backend, make(1))
         backend.put([make(2)])
         with start("cancel", url, ONE, id_of(2)) as other:
-            other.wait(PATIENCE)
+            other.wait(WAIT_TIMEOUT)
         assert backend.control.cancel_requested([lease]) == [lease]
         assert take(backend) == []
 

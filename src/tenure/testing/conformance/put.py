@@ -18,7 +18,7 @@ from tenure.testing.conformance.messages import (
 )
 
 
-class Putting:
+class PutTests:
     def test_a_put_names_the_ids_it_stored_in_their_order(self, backend: FullBackend) -> None:
         assert backend.put([make(2), make(1)]) == [id_of(2), id_of(1)]
 

@@ -46,7 +46,7 @@ def settle_every_way(backend: FullBackend, lease: Lease) -> Lost:
     )
 
 
-class Settling:
+class SettlementTests:
     def test_an_acked_message_does_not_come_back(self, backend: FullBackend, clock: AdvancingClock) -> None:
         (lease,) = put_and_take(backend, make(1))
         assert backend.ack([Ack(lease=lease)]) == []

@@ -1,4 +1,4 @@
-"""Many processes that race for the same keys: `python -m tenure.testing.conformance.racing URL COUNT`.
+"""Many processes that race for the same keys: `python -m tenure.testing.conformance.guard_race URL COUNT`.
 
 Each prints a line for each thing it wins; nobody releases anything, so that whoever wins has won for good.
 They start together: all are forked from one that has imported everything, and wait for the same signal.

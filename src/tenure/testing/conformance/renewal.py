@@ -1,6 +1,6 @@
 """What renew and reap promise: a lease lives while it is renewed, and comes back at no charge when it is not."""
 
-from tenure.backends.messages import Ack, Reaped
+from tenure.backends.messages import Ack, ReapedLease
 from tenure.testing.conformance.capabilities import PLACES, needs
 from tenure.testing.conformance.messages import (
     LEASE,
@@ -20,7 +20,7 @@ from tenure.testing.conformance.messages import (
 )
 
 
-class Keeping:
+class RenewalTests:
     def test_a_renewed_lease_outlives_its_first_expiry(self, backend: FullBackend, clock: AdvancingClock) -> None:
         (lease,) = put_and_take(backend, make(1))
         clock.advance(LEASE * 0.6)
@@ -33,7 +33,7 @@ class Keeping:
         (lease,) = put_and_take(backend, make(1))
         backend.renew([lease], seconds=LEASE * 2)
         clock.advance(LEASE * 2 + 0.1)
-        assert backend.reap([QUEUE]) == [Reaped(id_of(1), QUEUE, crashed=False)]
+        assert backend.reap([QUEUE]) == [ReapedLease(id_of(1), QUEUE, crashed=False)]
 
     def test_a_renewal_names_exactly_the_lost_leases_and_renews_the_others(
         self, backend: FullBackend, clock: AdvancingClock
@@ -55,7 +55,7 @@ class Keeping:
         clock.advance(LEASE * 0.6)
         put_and_take(backend, make(2))
         clock.advance(LEASE * 0.6)
-        assert backend.reap([QUEUE]) == [Reaped(id_of(1), QUEUE, crashed=False)]
+        assert backend.reap([QUEUE]) == [ReapedLease(id_of(1), QUEUE, crashed=False)]
         assert backend.reap([QUEUE]) == []
 
     def test_reaping_returns_only_what_is_in_the_named_queues(
@@ -72,7 +72,7 @@ class Keeping:
         expire(backend, clock)
         take(backend)
         clock.advance(LEASE + 0.1)
-        assert backend.reap([QUEUE]) == [Reaped(id_of(1), QUEUE, crashed=True)]
+        assert backend.reap([QUEUE]) == [ReapedLease(id_of(1), QUEUE, crashed=True)]
 
     @needs(PLACES)
     def test_a_reaped_message_keeps_its_place_and_its_attempts(

@@ -1,4 +1,4 @@
-"""Another scheduler on the ledger under test: `python -m tenure.testing.conformance.entering URL QUEUE`."""
+"""Another scheduler on the ledger under test: `python -m tenure.testing.conformance.other_scheduler URL QUEUE`."""
 
 import sys
 from typing import Any

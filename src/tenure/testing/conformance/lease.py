@@ -25,7 +25,7 @@ LONG = 20.0
 SOON = 5.0  # generous beside the milliseconds it takes, and far from the end of the wait
 
 
-class Leasing:
+class LeaseTests:
     @needs(PLACES)
     def test_higher_priorities_come_first_then_the_order_of_enqueue(self, backend: FullBackend) -> None:
         backend.put([make(1, priority=2), make(2, priority=8), make(3, priority=5), make(4, priority=8), make(5)])

@@ -24,7 +24,7 @@ from tenure.testing.conformance.messages import (
 
 THREADS = 4
 PROCESSES = 3
-PATIENCE = 60.0
+WAIT_TIMEOUT = 60.0
 
 
 def start(verb: str, url: str, *arguments: str) -> subprocess.Popen[str]:
@@ -45,7 +45,7 @@ def hold_and_die(url: str, count: int) -> None:
         other.kill()
 
 
-class Sharing:
+class ConcurrencyTests:
     @pytest.fixture
     def url(self) -> str:
         """Where other processes open the backend under test; override it where that can be done."""
@@ -55,7 +55,7 @@ class Sharing:
         backend.put(make_many(range(1000)))
         with ThreadPoolExecutor(THREADS) as threads:
             runs = [threads.submit(drain, backend, 7) for _ in range(THREADS)]
-            seen = [number for run in runs for number in run.result(PATIENCE)]
+            seen = [number for run in runs for number in run.result(WAIT_TIMEOUT)]
         assert sorted(seen) == list(range(1000))
 
     def test_puts_from_many_threads_are_all_stored(self, backend: FullBackend) -> None:
@@ -74,14 +74,14 @@ class Sharing:
     def test_a_thousand_messages_are_leased_once_each_by_many_processes(self, backend: FullBackend, url: str) -> None:
         backend.put(make_many(range(1000)))
         others = [start("drain", url, QUEUE) for _ in range(PROCESSES)]
-        seen = [int(line) for other in others for line in other.communicate(timeout=PATIENCE)[0].split()]
+        seen = [int(line) for other in others for line in other.communicate(timeout=WAIT_TIMEOUT)[0].split()]
         assert sorted(seen) == list(range(1000))
         assert [other.returncode for other in others] == [0] * PROCESSES
 
     @needs(SHARED)
     def test_what_one_process_puts_another_leases(self, backend: FullBackend, url: str) -> None:
         with start("put", url, QUEUE, "7") as other:
-            other.wait(PATIENCE)
+            other.wait(WAIT_TIMEOUT)
         assert numbers(take(backend, 10)) == [7]
 
     @needs(SHARED)
@@ -104,5 +104,5 @@ class Sharing:
     @needs(SHARED)
     def test_a_put_of_another_process_wakes_a_waiting_lease(self, backend: FullBackend, url: str) -> None:
         with ThreadPoolExecutor(1) as threads, start("put", url, QUEUE, "7"):
-            waiting = threads.submit(backend.lease, [QUEUE], limit=1, seconds=10 * LEASE, wait=PATIENCE)
-            assert numbers(waiting.result(PATIENCE / 2)) == [7]
+            waiting = threads.submit(backend.lease, [QUEUE], limit=1, seconds=10 * LEASE, wait=WAIT_TIMEOUT)
+            assert numbers(waiting.result(WAIT_TIMEOUT / 2)) == [7]

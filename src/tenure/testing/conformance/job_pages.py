@@ -31,7 +31,7 @@ def shown(backend: FullBackend, state: str, limit: int = 2) -> list[int]:
     return [int(record.id.rpartition("-")[2]) for record in walk(backend, state, limit)]
 
 
-class Listing:
+class JobPageTests:
     @needs("jobs")
     def test_a_listing_of_nothing_is_empty(self, backend: FullBackend) -> None:
         assert [walk(backend, state, 3) for state in JOB_STATES] == [[]] * len(JOB_STATES)

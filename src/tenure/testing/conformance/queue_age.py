@@ -5,7 +5,7 @@ from tenure.testing.conformance.capabilities import needs
 from tenure.testing.conformance.messages import OTHER, QUEUE, AdvancingClock, FullBackend, make, put_and_take, take
 
 
-class Aging:
+class QueueAgeTests:
     @needs("jobs")
     def test_an_empty_queue_has_no_age(self, backend: FullBackend) -> None:
         put_and_take(backend, make(1))
