@@ -73,9 +73,9 @@ def test_payloads_that_no_handler_accepts_are_found(desk, worker):
     (payloads,) = [each for each in found["checks"] if each["check"] == "payloads"]
     assert (payloads["verdict"], payloads["text"]) == (
         "problem",
-        "of 1 waiting jobs, no handler here accepts 1 of 'add' (newer_payload)",
+        "of 1 waiting jobs, this app cannot run 1 of 'add' (newer_payload)",
     )
-    assert payloads["advice"].endswith(f"`tenure explain {id}` tells about one")
+    assert payloads["advice"].endswith(f"`tenure explain {id}` explains one of them")
 
 
 def test_schedules_that_nobody_keeps_are_found(desk, worker):
@@ -90,7 +90,7 @@ def test_dead_letters_that_grow_are_found(desk, worker):
     desk.work()
     found = desk.json("doctor")
     (dead,) = [each for each in found["checks"] if each["check"] == "dead letters"]
-    assert (dead["verdict"], dead["text"][:40]) == ("warning", "they grow: 12 dead letters; 12 died in t")
+    assert (dead["verdict"], dead["text"][:49]) == ("warning", "their number grows: 12 dead letters; 12 died in t")
 
 
 @pytest.mark.parametrize("desk", ["sqlite", "postgresql"], indirect=True)

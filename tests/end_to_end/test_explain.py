@@ -89,7 +89,7 @@ def test_a_dead_job_is_told_with_each_attempt_and_a_done_one_too(desk):
     dead, done = desk.app.define("stumble").dispatch(), desk.app.define("add", {"a": 1}).dispatch()
     desk.work()
     told = desk("explain", dead).stdout.splitlines()
-    assert told[1].startswith("it is dead: every attempt that it was allowed failed (retries_exhausted), since 20")
+    assert told[1].startswith("it is dead: all allowed attempts failed (retries_exhausted), since 20")
     assert [line.rpartition(": ValueError")[2] for line in told[-2:]] == [": twice", ": twice"]
     assert [each["attempt"] for each in desk.json("explain", dead)["attempts"]] == [1, 2]
     (attempt,) = desk.json("explain", done)["attempts"]
@@ -120,7 +120,7 @@ def test_a_handler_that_the_workers_do_not_have_is_told_without_the_app(desk):
     with working(desk.app):
         found = desk.json("explain", id, TENURE_APP="")
         assert "not_deployed" in codes(found)
-        assert "new_one (1 wait)" in desk("doctor", TENURE_APP="").stdout
+        assert "new_one (1 waiting)" in desk("doctor", TENURE_APP="").stdout
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The composition root: settings in, wired objects out; nothing else knows every layer."""
+"""Builds the objects of all layers from the settings; the only folder that imports all layers below it."""
 
 from tenure.app.tenure import Tenure
 

@@ -10,7 +10,7 @@ _METHODS = ("increment", "observe", "snapshot")
 
 
 def own_collector(arguments: dict[str, Any]) -> Collector | None:
-    """A collector given as an object, removed from the arguments because settings are only texts and numbers."""
+    """A collector given as an object, removed from the arguments because settings are texts and numbers only."""
     given = arguments.get("metrics")
     if given is None or isinstance(given, str):
         return None

@@ -33,7 +33,7 @@ class TickResult:
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """The schedules of an app; nothing is opened until it is used."""
+    """The schedules of an app; it opens the ledger on first use."""
 
     schedules: Schedules
     environment: str
@@ -47,8 +47,8 @@ class Cron:
         if (ledger := self.parts().ledger) is not None:
             return ledger
         raise SettingsError(
-            "this backend has no ledger of schedules, and without one a tick could be enqueued twice; name a place "
-            'that all schedulers share with the setting store, such as "redis://host" or "postgresql://host/name"'
+            "this backend has no ledger of schedules, and without one a tick could be enqueued twice; set store to a "
+            'server that all schedulers share, such as "redis://host" or "postgresql://host/name"'
         )
 
     def loop(self) -> SchedulerLoop:
@@ -84,8 +84,10 @@ class Cron:
         now = ledger.time()
         moment = now if at is None else at
         steps = plan(self.schedules.all(), moment, self.environment, only)
-        off = {step.schedule.name: why for step in steps if (why := reason_to_skip(step.schedule, self.environment))}
-        due = [DueTick(step.schedule, step.tick) for step in steps if step.schedule.name not in off]
+        reasons = {
+            step.schedule.name: why for step in steps if (why := reason_to_skip(step.schedule, self.environment))
+        }
+        due = [DueTick(step.schedule, step.tick) for step in steps if step.schedule.name not in reasons]
         before = set(ledger.known([tick_id(each.schedule.name, each.tick) for each in due]))
         if at is None and not only:
             scheduler.beat(since=moment - moment % _MINUTE - 1)
@@ -95,7 +97,7 @@ class Cron:
             if not inline:
                 scheduler.follow_up()
         known = ledger.known([tick_id(each.schedule.name, each.tick) for each in due])
-        return [_result(step, known, before, off) for step in steps]
+        return [_result(step, known, before, reasons) for step in steps]
 
     def history(self, name: str, *, states: Sequence[TickState] = (), limit: int = 20) -> list[TickRecord]:
         """The newest ticks of a schedule, also of one that no longer exists."""
@@ -115,12 +117,12 @@ class Cron:
 
 
 def _result(
-    step: PlannedTick, known: Mapping[str, TickRecord], before: Collection[str], off: Mapping[str, str]
+    step: PlannedTick, known: Mapping[str, TickRecord], before: Collection[str], reasons: Mapping[str, str]
 ) -> TickResult:
     """The result of a step; a tick that does not run in this environment is reported and not recorded."""
     name, id = step.schedule.name, tick_id(step.schedule.name, step.tick)
     due = step.schedule.due_at(step.tick)
-    skipped = TickRecord(id=id, schedule=name, tick=step.tick, due=due, state="skipped", why=off.get(name))
+    skipped = TickRecord(id=id, schedule=name, tick=step.tick, due=due, state="skipped", why=reasons.get(name))
     return TickResult(step.schedule, known.get(id, skipped), id not in before)
 
 
@@ -138,14 +140,14 @@ def schedules_of(app: "Tenure") -> Schedules:
     return Schedules(app.settings.timezone, check, lambda: _register(app, app.settings.schedules))
 
 
-def _register(app: "Tenure", place: str | None) -> None:
+def _register(app: "Tenure", location: str | None) -> None:
     """Call the function at `module:function` with the app, if there is one."""
-    if place is None:
+    if location is None:
         return
     try:
-        register = pkgutil.resolve_name(place)
+        register = pkgutil.resolve_name(location)
     except (ImportError, AttributeError, ValueError) as error:
         raise SettingsError(
-            f"the setting schedules names {place!r}, which cannot be found: {error}; write it as module:function"
+            f"the setting schedules names {location!r}, which cannot be found: {error}; write it as module:function"
         ) from error
     register(app)

@@ -1,4 +1,4 @@
-"""Guards from outside: look at them, reset them, and use them without a job; `app.guards`."""
+"""`app.guards`: inspect guards, reset them, and use them without a job."""
 
 import asyncio
 import logging
@@ -40,7 +40,7 @@ from tenure.worker.guard_holder import GuardRules
 
 
 class Usage(NamedTuple):
-    """How many could start at once, and how many of those have been used; `again` is seconds until the next."""
+    """The tokens of a rate: `used` of `burst` tokens are spent; the next comes in `again` seconds."""
 
     used: int
     burst: int
@@ -48,14 +48,14 @@ class Usage(NamedTuple):
 
 
 class Limiter:
-    """A rate under a name: that of a queue, of a handler or key, or one of your own."""
+    """A rate limit of a queue, of a handler, of a key, or of your own code."""
 
     def __init__(self, store: Callable[[], Store], guard: RateLimit) -> None:
         self._store = store
         self._guard = guard
 
     def allow(self) -> bool:
-        """Spend a token if there is one."""
+        """Spend a token; False if there is none."""
         return self._spend() is None
 
     def throttle(self) -> None:
@@ -84,11 +84,14 @@ class Guards:
     """`app.guards`."""
 
     def __init__(
-        self, store: Callable[[], Store], rules: GuardRules, seconds: float, place: Callable[[], str | None]
+        self, store: Callable[[], Store], rules: GuardRules, seconds: float, backend_name: Callable[[], str | None]
     ) -> None:
-        """Locks and slots are held for `seconds` unless renewed; `place` names the backend if the store is another."""
+        """Locks and slots are held for `seconds` unless renewed.
+
+        `backend_name` returns the name of the backend if the guards are stored elsewhere, else None.
+        """
         self.store = store
-        self._place = place
+        self._backend_name = backend_name
         self._seconds = seconds
         self.rules = rules
 
@@ -97,45 +100,48 @@ class Guards:
         return self._drop(claim_key(idempotency_key))
 
     def unlock(self, name: str) -> bool:
-        """Free the single-instance lock of this name, whoever holds it."""
+        """Free the single-instance lock of this name, also while a job holds it; whether it was held."""
         return self._drop(lock_key(name))
 
     def free(self, handler: str, key: str | None = None) -> bool:
-        """Free all places that `at_most` gives out for a handler, or for a key."""
+        """Free all slots of `at_most` for a handler, or for a key; whether any was held."""
         return self._drop(concurrency_key(handler, key))
 
     def queue(self, name: str) -> Limiter:
-        """The limiter of a queue, as the setting `rates` says."""
+        """The limiter of a queue, from the setting `rates`."""
         guard = self.rules.queue_rate(name)
         if guard is None:
             raise SettingsError(f"queue {name!r} has no rate; set one with rates.{name}")
         return Limiter(self.store, guard)
 
     def rate(self, rate: str | int, *, handler: str | None = None, key: str | None = None) -> Limiter:
-        """The limiter that jobs of this handler or key share, or one of your own under a key."""
+        """The limiter that the jobs of this handler or key share, or a limiter of your own under a key."""
         return Limiter(self.store, RateLimit(rate_key(handler or "", key), parse_rate(rate)))
 
     def breaker(self, name: str) -> "BreakerHandle":
-        """The breaker of this name; jobs use the same with the option `breaker`, and with `ctx.breaker`."""
+        """The breaker of this name; jobs use it with the option `breaker` and with `ctx.breaker`."""
         return BreakerHandle(self.store, self.rules.breaker(name), name, self._seconds)
 
     def around_backend(self) -> "BreakerHandle | None":
-        """The breaker that all workers share around the backend; None where guards live there, and each has its own."""
-        place = self._place()
-        if place is None:
+        """The breaker around the backend that all workers share; None if the backend stores the guards.
+
+        In that case each worker has its own breaker.
+        """
+        name = self._backend_name()
+        if name is None:
             return None
-        return BreakerHandle(self.store, self.rules.backend_breaker(place), place, self._seconds)
+        return BreakerHandle(self.store, self.rules.backend_breaker(name), name, self._seconds)
 
     def pause(self, queue: str, reason: str | None = None) -> bool:
-        """Have no worker lease from a queue, from about a second on; False when it was paused before."""
+        """Stop all workers from leasing from a queue, within about a second; False if it was already paused."""
         return bool(self.store().change([pause_queue(queue, reason)])[0])
 
     def resume(self, queue: str) -> bool:
-        """Have workers lease from a queue again; whether it was paused."""
+        """Let workers lease from a queue again; whether it was paused."""
         return self._drop(pause_key(queue))
 
     def paused(self, *queues: str) -> dict[str, Paused]:
-        """Those of these queues that are paused, since when and why."""
+        """The paused ones among these queues, with time and reason."""
         return paused(self.store(), queues)
 
     def _drop(self, key: str) -> bool:
@@ -145,11 +151,11 @@ class Guards:
 logger = logging.getLogger(__name__)
 
 BreakerState = Literal["closed", "open", "half_open"]
-_STORE_IS_DOWN = 2.0
+_STORE_RETRY_SECONDS = 2.0
 
 
 class BreakerHandle:
-    """A circuit breaker under a name, for calls of what may be down: `with app.guards.breaker("stripe").closed():`."""
+    """A named circuit breaker for calls to a service that can fail: `with app.guards.breaker("stripe").closed():`."""
 
     def __init__(self, store: Callable[[], Store], guard: Breaker, name: str, seconds: float) -> None:
         """`seconds` is how long a probe is held unless renewed."""
@@ -159,11 +165,11 @@ class BreakerHandle:
         self._seconds = seconds
 
     def closed(self) -> "BreakerCall":
-        """Around a call of what may be down: raises CircuitOpen instead of trying, and counts what fails."""
+        """Wrap a call to the service: raises CircuitOpen while the breaker is open, and counts failures."""
         return BreakerCall(self._store, self._guard, self._name, Holder(new_id(), 1, self._seconds))
 
     def within(self, context: Context) -> "BreakerCall":
-        """The same within a job, which waits for the breaker unless its handler minds CircuitOpen itself."""
+        """As `closed`, within a job: the job waits for the breaker unless its handler catches CircuitOpen."""
         holder = Holder(context.id, context.fence, self._seconds)
         return BreakerCall(self._store, self._guard, self._name, holder, context)
 
@@ -178,7 +184,7 @@ class BreakerHandle:
         return 0 if circuit is None else circuit.failures
 
     def reset(self) -> None:
-        """Close it, whatever happened."""
+        """Close the breaker and forget its failures."""
         self._store().change([forget_keys(self._guard.key, wake=WAKE_ALL)])
 
     def _circuit(self) -> tuple[Circuit | None, int]:
@@ -188,7 +194,7 @@ class BreakerHandle:
 
 
 class BreakerCall:
-    """One passage; whoever is the probe keeps its place for as long as the call takes, and a process that dies not."""
+    """A call through a breaker. A probe renews its slot until the call ends; the slot expires if its process dies."""
 
     def __init__(
         self, store: Callable[[], Store], guard: Breaker, name: str, holder: Holder, context: Context | None = None
@@ -198,64 +204,64 @@ class BreakerCall:
         self._name = name
         self._holder = holder
         self._context = context
-        self._over = threading.Event()
+        self._ended = threading.Event()
 
     def __enter__(self) -> None:
-        self._keep(self._take())
+        self._start_renewal(self._take())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._settle(self._tells(error))
+        self._settle(self._has_succeeded(error))
 
     async def __aenter__(self) -> None:
-        # Kept only once it is known here that it was taken: nobody would end it otherwise.
-        self._keep(await asyncio.to_thread(self._take))
+        # The renewal starts here and not in the thread: if this task is cancelled meanwhile, nothing would end it.
+        self._start_renewal(await asyncio.to_thread(self._take))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
-        await asyncio.to_thread(self._settle, self._tells(error))
+        self._ended.set()
+        await asyncio.to_thread(self._settle, self._has_succeeded(error))
 
     def _take(self) -> bool:
-        """Whether this is the probe."""
+        """Take the guard; whether this call is the probe."""
         try:
             taken: Refusal | bool = self._store().change([take_guard(self._guard, self._holder)])[0]
         except BackendError as error:
             if self._context is None:
                 raise
-            raise Postpone(_STORE_IS_DOWN, f"the breaker {self._name!r} cannot be asked: {error}") from error
+            raise Postpone(_STORE_RETRY_SECONDS, f"the breaker {self._name!r} cannot be read: {error}") from error
         if not isinstance(taken, Refusal):
             return taken
-        story = f"{self._name!r} has failed too often, and is left alone for a while"
-        raise CircuitOpen(story) if self._context is None else CircuitOpen(story, taken.key, taken.until)
+        message = f"the breaker {self._name!r} is open after too many failures"
+        raise CircuitOpen(message) if self._context is None else CircuitOpen(message, taken.key, taken.until)
 
-    def _keep(self, is_probe: bool) -> None:
+    def _start_renewal(self, is_probe: bool) -> None:
         if is_probe:
             threading.Thread(target=self._renew, name=f"tenure-probe-{self._name}", daemon=True).start()
 
     def _renew(self) -> None:
-        while not self._over.wait(self._holder.seconds / 3):
+        while not self._ended.wait(self._holder.seconds / 3):
             try:
                 self._store().change([renew_guards([self._guard], self._holder)])
             except BackendError as error:
                 logger.warning("the probe of breaker %r could not be renewed: %s", self._name, error)
 
     def _settle(self, succeeded: bool | None) -> None:
-        """What was called has done what it has, whether or not that can be written down."""
-        self._over.set()
+        """Record the result; an error here is only logged, because the call itself has ended."""
+        self._ended.set()
         try:
             self._store().change([settle_guards([self._guard], self._holder, Ending(over=True, succeeded=succeeded))])
         except BackendError as error:
-            logger.warning("breaker %r was not told how a call went: %s", self._name, error)
+            logger.warning("breaker %r could not record the result of a call: %s", self._name, error)
 
-    def _tells(self, error: BaseException | None) -> bool | None:
-        """Whether what was called works; None when that was not the reason for the end."""
+    def _has_succeeded(self, error: BaseException | None) -> bool | None:
+        """Whether the service works; None if the end of the call says nothing about it."""
         if error is None:
             return True
         if isinstance(error, (Postpone, Cancel, CircuitOpen)):
             return None
-        if isinstance(error, asyncio.CancelledError):  # a coroutine whose time is over is cancelled too
+        if isinstance(error, asyncio.CancelledError):  # a timeout cancels the coroutine too
             return False if self._context and self._context.time_left == 0 else None
         return False if isinstance(error, (Exception, DeadlineExceeded)) else None

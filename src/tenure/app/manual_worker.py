@@ -1,7 +1,7 @@
-"""Manager: claim, run and settle jobs one at a time, in a loop of one's own, by the verbs that workers use.
+"""Manager: claims, runs and settles jobs one at a time, in a loop that the user writes.
 
-A worker of Tenure does all this by itself; a manager is for code that was written around such a loop.
-A manager belongs to one thread. What it claims is leased for `seconds`, and `touch` renews that.
+A worker of Tenure does all this by itself; use a manager for code that already has such a loop.
+A manager belongs to one thread. It leases its jobs for `seconds`; `touch` renews the leases.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from tenure.execution.attempt import Attempt, to_context
 from tenure.execution.outcome import Outcome, is_json, normalise
 from tenure.worker.pipeline import settlement
 
-_CHUNK = 500
-_DEBOUNCE = 5.0
-_ENDED = ("done", "cancelled", "expired")
+_TRIM_CHUNK = 500
+_DEBOUNCE_SECONDS = 5.0
+_ENDED_STATES = ("done", "cancelled", "expired")
 Queue = str | QueueClass
 
 
 class Manager:
-    """What `app.manager()` returns."""
+    """Returned by `app.manager()`."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Manager:
         dead_letters: Callable[[], DeadLetterQueue],
         seconds: float,
     ) -> None:
-        """`seconds` is how long a claim lasts, and a worker is known, without being touched."""
+        """Without `touch`, claims expire and workers leave the registry after `seconds`."""
         self._workers = workers
         self._backend = workers.backend
         self._claims = ManualClaims(workers, seconds)
@@ -57,7 +57,7 @@ class Manager:
         self._touched: dict[str, float] = {}
 
     def add_alias(self, alias: str, queue: Queue) -> None:
-        """Another name for a queue, in any case."""
+        """Add another name for a queue; upper and lower case are equal."""
         self._workers.queues.alias(alias, self.resolve_queue(queue))
 
     def resolve_queue(self, queue: Queue) -> str:
@@ -69,14 +69,14 @@ class Manager:
     def push(
         self, task: str, data: Any = None, queue: Queue | None = None, available_at: datetime | None = None
     ) -> str:
-        """Put a job for this handler on a queue, that of the handler unless given, and return its id."""
+        """Enqueue a job for this handler, on its own queue unless one is given; return the id."""
         builder = self._define(task, data)
         if queue is not None:
             builder.queue(self.resolve_queue(queue))
         return (builder if available_at is None else builder.scheduled_at(available_at)).dispatch()
 
     def register_worker(self, queues: Iterable[Queue] = ()) -> WorkerRecord:
-        """Make a worker known to others, on these queues or those of the settings."""
+        """Register a worker for these queues, or for those of the settings."""
         now = self._workers.clock.now()
         worker = WorkerRecord(
             id=new_worker_id(),
@@ -88,24 +88,24 @@ class Manager:
             started_at=now,
             seen_at=now,
         )
-        return self._greet(worker)
+        return self._announce(worker)
 
-    def touch(self, worker: WorkerRecord, debounce: float = _DEBOUNCE) -> WorkerRecord:
-        """Say that a worker lives, and renew what it has claimed; at most once in `debounce` seconds."""
+    def touch(self, worker: WorkerRecord, debounce: float = _DEBOUNCE_SECONDS) -> WorkerRecord:
+        """Report that a worker is alive and renew its claims; at most once in `debounce` seconds."""
         if time.monotonic() - self._touched.get(worker.id, float("-inf")) < debounce:
             return worker
         self._claims.renew(worker.id)
-        return self._greet(structs.replace(worker, seen_at=self._workers.clock.now()))
+        return self._announce(structs.replace(worker, seen_at=self._workers.clock.now()))
 
     def unregister(self, worker: WorkerRecord) -> None:
-        """A worker ends; what it has claimed and not settled goes back to its place at no cost."""
+        """Remove a worker; its unsettled jobs return to their place in the queue at no cost."""
         self._claims.hand_back(worker.id)
         self._touched.pop(worker.id, None)
         if self._workers.parts.workers is not None:
             self._workers.parts.workers.remove(worker.id)
 
     def delete_stale(self, grace: float | None = None) -> list[WorkerRecord]:
-        """Forget the workers that were not seen for so many seconds; who they were. All are forgotten in time."""
+        """Remove the workers that were not seen for `grace` seconds; return them. The registry also expires them."""
         workers = self._workers.parts.workers
         if workers is None:
             return []
@@ -116,33 +116,33 @@ class Manager:
         return stale
 
     def next_job(self, queues: Sequence[Queue], worker: WorkerRecord) -> "ManualJob | None":
-        """Claim the next job of these queues, or of the worker's own; None when nothing may run now."""
+        """Claim the next job of these queues, or of the worker's queues; None if no job may run now."""
         names = [self.resolve_queue(queue) for queue in queues] or list(worker.queues)
         return self._claims.take(names, worker.id)
 
     def mark_complete(self, job: "ManualJob", result: Any = None) -> bool:
-        """The job is done; False when its claim had passed to another holder."""
+        """Settle the job as done; False if the claim was lost to another worker."""
         return self._claims.conclude(job, job.attempt, job.succeeded(result))[1]
 
     def mark_failed(self, job: "ManualJob", error: BaseException) -> bool:
-        """The job is dead, whatever its budget; False when its claim had passed to another holder."""
-        return self._claims.conclude(job, job.with_budget(0), job.failed(error, self._workers.clock.now()))[1]
+        """Make the job a dead letter, even if it has retries left; False if the claim was lost to another worker."""
+        return self._claims.conclude(job, job.with_retries(0), job.failed(error, self._workers.clock.now()))[1]
 
     def retry(self, job: "ManualJob | str", error: BaseException | None = None) -> datetime | None:
-        """Have a claimed job tried again, whatever its budget, or a dead one by its id; when that is.
+        """Retry a claimed job, even without retries left, or a dead job by its id; return the time of the next attempt.
 
-        None when the claim had passed to another holder, who decides now.
+        None if the claim was lost: the worker that has the job now decides.
         """
         now = self._workers.clock.now()
         if isinstance(job, str):
             self._replay(job)
             return to_datetime(now)
-        verdict, is_ours = self._claims.conclude(job, job.with_budget(job.attempts + 1), job.failed(error, now))
+        verdict, was_held = self._claims.conclude(job, job.with_retries(job.attempts + 1), job.failed(error, now))
         delay = verdict.delay if isinstance(verdict, Nack) else 0.0
-        return to_datetime(now + round(delay * MICROSECOND)) if is_ours else None
+        return to_datetime(now + round(delay * MICROSECOND)) if was_held else None
 
     def reset_stuck(self, queues: Iterable[Queue] = ()) -> list[str]:
-        """Return jobs to their place whose claim is over, as every worker does by itself; their ids."""
+        """Return jobs with expired claims to their queue, as every worker does by itself; return their ids."""
         names = [self.resolve_queue(queue) for queue in queues]
         if not names:
             jobs = self._backend.jobs
@@ -155,13 +155,13 @@ class Manager:
         return [each.id for each in reaped]
 
     def rotate(self, complete: float | None = None, failed: float | None = None) -> int:
-        """Delete jobs that ended, or died, more than so many days ago: as the settings say unless given, 0 keeps."""
-        kept = self._workers.settings.retention
-        days = {state: getattr(kept, state) if complete is None else complete for state in _ENDED}
-        days["dead"] = kept.dead if failed is None else failed
+        """Delete jobs that ended or died more than so many days ago; by default as the settings say, 0 deletes none."""
+        retention = self._workers.settings.retention
+        days = {state: getattr(retention, state) if complete is None else complete for state in _ENDED_STATES}
+        days["dead"] = retention.dead if failed is None else failed
         return sum(self._trim(state, each) for state, each in days.items() if each)
 
-    def _greet(self, worker: WorkerRecord) -> WorkerRecord:
+    def _announce(self, worker: WorkerRecord) -> WorkerRecord:
         self._touched[worker.id] = time.monotonic()
         if self._workers.parts.workers is not None:
             self._workers.parts.workers.announce(worker, self._seconds)
@@ -169,28 +169,28 @@ class Manager:
 
     def _replay(self, id: str) -> None:
         if not self._dead_letters().replay([id]):
-            raise JobNotFound(f"no job {id!r} is dead here; only those can be tried again by their id")
+            raise JobNotFound(f"no dead letter {id!r}; only a dead letter can be retried by its id")
 
     def _trim(self, state: str, days: float) -> int:
         before = self._workers.clock.now() - round(days * DAY * MICROSECOND)
         deleted = 0
-        while chunk := trim_ended(self._workers.parts, state, before, _CHUNK):
+        while chunk := trim_ended(self._workers.parts, state, before, _TRIM_CHUNK):
             deleted += chunk
         return deleted
 
 
 class ManualClaims:
-    """What is held, by the ids of jobs; guards are taken and given back as ever."""
+    """The claimed jobs by their ids; it takes and releases guards as a worker does."""
 
     def __init__(self, workers: BackendWorkers, seconds: float) -> None:
         """`seconds` is how long a claim lasts without being renewed."""
         self._workers = workers
-        self._backend, self._pipeline, self._warden = workers.backend, workers.pipeline, workers.pipeline.guards
+        self._backend, self._pipeline, self._guards = workers.backend, workers.pipeline, workers.pipeline.guards
         self._seconds = seconds
         self._held: dict[str, ManualJob] = {}
 
     def take(self, queues: list[str], worker: str) -> "ManualJob | None":
-        """The next job that may run; what may not is settled on the way."""
+        """The next job that may run; jobs that may not run are settled at once."""
         while leases := self._lease(queues):
             self.emit(Leased(leases[0].queue, (leases[0].id,)))
             attempts, verdicts = self._pipeline.admit(leases)
@@ -202,27 +202,27 @@ class ManualClaims:
         return None
 
     def conclude(self, job: "ManualJob", attempt: Attempt, outcome: Outcome) -> tuple[Verdict, bool]:
-        """What follows from an outcome, and whether it was still ours to say."""
+        """Settle the job by its outcome; return the verdict, and whether the claim was still held."""
         if self._held.get(job.id) is not job:
-            raise InvalidJob(f"job {job.id!r} is not claimed here: it was settled, or its claim was lost")
+            raise InvalidJob(f"job {job.id!r} is not claimed by this manager: it was settled, or its claim was lost")
         self._pipeline.worker = job.worker
         verdict = self._pipeline.conclude(attempt, outcome)
-        is_ours = self._settle(verdict)
-        del self._held[job.id]  # not before: who could not reach the backend tries again
-        return verdict, is_ours
+        was_held = self._settle(verdict)
+        del self._held[job.id]  # last: if the backend cannot be reached, the caller may try again
+        return verdict, was_held
 
     def renew(self, worker: str) -> None:
         held = self._of(worker)
         lost = self._backend.renew(held, seconds=self._seconds) if held else []
-        lost += self._warden.renew([lease for lease in held if lease not in lost])
-        self._warden.drop(lost)
+        lost += self._guards.renew([lease for lease in held if lease not in lost])
+        self._guards.drop(lost)
         for lease in lost:
             self._held.pop(lease.id, None)
         if lost:
             self.emit(LeaseLost(tuple(lease.id for lease in lost), "renew"))
 
     def hand_back(self, worker: str) -> None:
-        """To their place, at no cost."""
+        """Return all claimed jobs of a worker to their place in the queue, at no cost."""
         for lease in self._of(worker):
             del self._held[lease.id]
             self._settle(Nack(lease=lease, reason="unstarted"))
@@ -234,19 +234,19 @@ class ManualClaims:
         return [job.lease for job in self._held.values() if job.worker == worker]
 
     def _lease(self, queues: list[str]) -> Sequence[Lease]:
-        """From the first queue that may be leased from and has any."""
-        room, _ = self._warden.room(queues)
+        """Lease from the first queue that allows it and has a job."""
+        room, _ = self._guards.room(queues)
         for portion, _ in room:
             if leases := self._backend.lease(portion, limit=1, seconds=self._seconds):
                 return leases
         return ()
 
     def _opened(self, attempt: Attempt, worker: str) -> "ManualJob | None":
-        """The job with its payload; one whose payload does not fit is dead, as in every worker."""
+        """The job with its payload; a job with an unfit payload becomes a dead letter, as in every worker."""
         now = self._workers.clock.now()
         try:
             value = attempt.handler.unpack(attempt.envelope.payload, attempt.envelope.payload_version)
-        except Exception as error:  # declared types run code of their own while they are built
+        except Exception as error:  # declared types run their own code when they are built
             failure = from_exception(error, now, attempt.number)
             unfit = Outcome(kind="unfit", started=now, seconds=0.0, failure=failure)
             self._settle(self._pipeline.conclude(attempt, unfit))
@@ -254,9 +254,12 @@ class ManualClaims:
         return ManualJob(attempt, value, worker, now)
 
     def _settle(self, verdict: Verdict) -> bool:
-        """In the order that loses nothing: guards elsewhere, jobs that follow, the job itself; whether it was ours."""
-        (verdict,) = self._warden.attach([verdict])
-        self._warden.mark([verdict])
+        """Settle guards in another store, put the following jobs, then settle the job: this order loses nothing.
+
+        Return whether the claim was still held.
+        """
+        (verdict,) = self._guards.attach([verdict])
+        self._guards.mark([verdict])
         if isinstance(verdict, (Ack, Abandon)) and verdict.follow:
             new = set(self._backend.put(verdict.follow))
             for message in verdict.follow:
@@ -279,7 +282,7 @@ class ManualClaims:
 
 
 class ManualJob:
-    """What `next_job` returns: `task` is the handler's key, `data` the payload in its declared type."""
+    """Returned by `next_job`: `task` is the handler's key, `data` the payload in its declared type."""
 
     def __init__(self, attempt: Attempt, data: Any, worker: str, now: int) -> None:
         envelope = attempt.envelope
@@ -288,11 +291,11 @@ class ManualJob:
         self.attempts, self.max_retries = self.lease.attempts, envelope.max_retries
         self.meta: dict[str, Any] = {} if envelope.meta is UNSET else envelope.meta
         self.data = data
-        self._started, self._begun = now, time.perf_counter()
+        self._started, self._started_clock = now, time.perf_counter()
 
     @property
     def may_retry(self) -> bool:
-        """Whether its budget allows another attempt after this one."""
+        """Whether the job has retries left after this attempt."""
         return self.attempts < self.max_retries
 
     @property
@@ -300,13 +303,13 @@ class ManualJob:
         return to_datetime(self.lease.due)
 
     def run(self) -> Any:
-        """Call the handler here and now; what it raises is yours to settle."""
+        """Call the handler in this thread; the caller settles the job with what it returns or raises."""
         handler = self.attempt.handler
-        subject = to_context(self.attempt, self.data, LocalLink())
+        job_context = to_context(self.attempt, self.data, LocalLink())
         instance = () if handler.make is None else (handler.make(),)
-        token = context.enter(subject)
+        token = context.enter(job_context)
         try:
-            result = handler.call(*instance, subject, self.data)
+            result = handler.call(*instance, job_context, self.data)
             return asyncio.run(result) if handler.is_async else result
         finally:
             context.leave(token)
@@ -324,12 +327,12 @@ class ManualJob:
         failure = None if error is None else from_exception(error, now, self.attempt.number)
         return Outcome(kind="failed", started=self._started, seconds=self._seconds(), failure=failure)
 
-    def with_budget(self, retries: int) -> Attempt:
-        """The attempt as if its job had so many retries."""
+    def with_retries(self, retries: int) -> Attempt:
+        """The attempt, with another number of allowed retries."""
         return structs.replace(self.attempt, envelope=structs.replace(self.attempt.envelope, max_retries=retries))
 
     def _seconds(self) -> float:
-        return time.perf_counter() - self._begun
+        return time.perf_counter() - self._started_clock
 
 
 def _lease(attempt: Attempt) -> Lease:

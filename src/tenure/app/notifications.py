@@ -1,4 +1,4 @@
-"""The notifications of an app, from its settings and its code."""
+"""Builds the notifications of an app from its settings and its code."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +17,7 @@ from tenure.settings import Settings
 
 
 class AppNotifications:
-    """What a notifier needs from the app; nothing is opened until there is something to send."""
+    """What a notifier needs from the app; it opens the backend when there is something to send."""
 
     def __init__(self, parts: Callable[[], Parts], guards: Guards) -> None:
         self._parts = parts
@@ -29,7 +29,7 @@ class AppNotifications:
         return notice if record is None else with_record(notice, record)
 
     def may_send(self, name: str, rate: str | int) -> bool:
-        return self._guards.rate(_plain(rate), key=f"notification {name}").allow()
+        return self._guards.rate(_parsed(rate), key=f"notification {name}").allow()
 
 
 def subscription(
@@ -42,7 +42,7 @@ def subscription(
     """The notification with its channels; a notification that could never be delivered is refused."""
     channels: dict[str, Deliver] = {}
     try:
-        parse_rate(_plain(notification.rate))
+        parse_rate(_parsed(notification.rate))
         if notification.job is not None:
             channels["job"] = partial(enqueue, notification.job)
         if notification.webhook is not None:
@@ -65,6 +65,6 @@ def check_jobs(handlers: tuple[str, ...], define: Callable[[str], object]) -> No
             raise SettingsError(f"a notification names a job that cannot be enqueued: {error}") from error
 
 
-def _plain(rate: str | int) -> str | int:
-    """The rate; a whole number may come as text from the environment."""
+def _parsed(rate: str | int) -> str | int:
+    """The rate; a whole number from the environment comes as text."""
     return int(rate) if isinstance(rate, str) and rate.isdecimal() else rate

@@ -131,7 +131,7 @@ class Producer:
             self._listeners.emit(event)
 
     def _sending(self) -> AbstractContextManager[Any]:
-        """A span around many enqueues, where they are traced."""
+        """A span around many enqueues, if the app is traced."""
         return nullcontext() if self._sealer.tracing is None else self._sealer.tracing.sending(None)
 
     def _sealed(self, jobs: Iterable[Job], channel: OpenBackend) -> Iterator[list[Message]]:
@@ -183,7 +183,8 @@ def seal(sealer: Sealer, job: Job, channel: OpenBackend) -> Message | Exception:
 def put_each(backend: Backend, messages: Sequence[Message]) -> Refusals:
     """Put messages together; return the refused ones with their errors, by id. The others are stored.
 
-    A put of what is stored already changes nothing, so halves can be put again until the culprits are alone.
+    Putting a stored message again changes nothing, so the halves of a refused batch are put again until each refused
+    message is alone.
     """
     if not messages:
         return {}

@@ -15,17 +15,17 @@ from tenure.events import END_STATES
 from tenure.metrics.queue_signals import EarlierCounts, QueueSignals, queue_signals
 from tenure.metrics.statistics import SLOT_MICROSECONDS, By, Summary, merge_slots, summaries
 
-_FIRST_PAUSE = 0.005
-_LONGEST_PAUSE = 0.5
+_FIRST_POLL_SECONDS = 0.005
+_LONGEST_POLL_SECONDS = 0.5
 
 
 def wait_for_end(parts: Parts, id: str, timeout: float) -> JobRecord:
-    """Wait until a job has ended; return its record. The pauses between two looks grow.
+    """Wait until a job has ended; return its record. The pauses between two polls grow.
 
     An archive beside a broker knows only jobs that have run, so an unknown job may still be waiting.
     """
     jobs, may_wait = required(parts.jobs, "results or records of jobs"), parts.archive is not None
-    give_up, pause = time.monotonic() + timeout, _FIRST_PAUSE
+    give_up, pause = time.monotonic() + timeout, _FIRST_POLL_SECONDS
     while True:
         record = jobs.find(id)
         if record is not None and record.state in END_STATES:
@@ -37,7 +37,7 @@ def wait_for_end(parts: Parts, id: str, timeout: float) -> JobRecord:
             state = "not known to have run" if record is None else record.state
             raise ResultTimeout(f"job {id!r} is {state} and has not ended within {timeout:g} s")
         time.sleep(min(pause, left))
-        pause = min(pause * 1.5, _LONGEST_PAUSE)
+        pause = min(pause * 1.5, _LONGEST_POLL_SECONDS)
 
 
 def _why(may_wait: bool) -> str:

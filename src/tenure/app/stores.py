@@ -33,7 +33,7 @@ class Stores:
         self._opening = threading.Lock()
 
     def beside(self, backend: Backend) -> Backend | None:
-        """The store that the setting names, or that development needs; None where the backend is enough."""
+        """The store of the setting `store`, or a local file in development; None if the backend is enough."""
         if self._settings.store is not None:
             return self._open(self._settings.store)
         if backend.guards is not None or backend.in_process:
@@ -86,7 +86,7 @@ def rules_of(settings: Settings) -> GuardRules:
 
 def require_exclusive(backend: Backend, messages: Sequence[Message]) -> None:
     if any(message.unique is not None for message in messages) and backend.unique is None:
-        raise BackendError("this backend cannot keep jobs unique; leave the option out, or use a database")
+        raise BackendError("this backend cannot enforce unique jobs; remove the option unique, or use a database")
 
 
 def put_unique(backend: Backend, message: Message, duplicate: Literal["return", "refuse"], put: Put) -> str | None:
@@ -118,5 +118,5 @@ def guard_holder_for(backend: Backend, store: Store, rules: GuardRules, seconds:
     """The guard holder of this backend's jobs; jobs are parked where the backend and the store are one."""
     is_backend = store is backend.guards
     parking = backend.parking if is_backend or backend.guards is None else None
-    place = backend_name(backend, store, url)
-    return GuardHolder(store, rules, seconds, is_backend=is_backend, parking=parking, place=place)
+    name = backend_name(backend, store, url)
+    return GuardHolder(store, rules, seconds, is_backend=is_backend, parking=parking, place=name)

@@ -76,7 +76,7 @@ class Tenure:
     ) -> None:
         """`settings` override files and environment; `retry` replaces their backoff; `clock` is for tests.
 
-        Among them `metrics` may be a collector of your own, or None to count nothing.
+        The setting `metrics` may be a collector of your own, or None to count nothing.
         """
         own = own_collector(settings)
         arguments = settings if url is None else {**settings, "url": url}
@@ -99,15 +99,14 @@ class Tenure:
         self._producer = Producer(self._channels, self._sealer, self.listeners)
         self.schedules = schedules_of(self)
         self.retry = retry or _backoff(self.settings.backoff)
-        self.guards = Guards(self._store, rules_of(self.settings), self.settings.lease, self._place)
+        self.guards = Guards(self._store, rules_of(self.settings), self.settings.lease, self._breaker_name)
         self._stores = Stores(self.settings, self.clock)
-        here = self.settings.environment
-        self.cron = Cron(self.schedules, here, self.listeners, self.parts, self._publisher)
+        self.cron = Cron(self.schedules, self.settings.environment, self.listeners, self.parts, self._publisher)
         for alias, queue in self.settings.aliases.items():
             self.queues.alias(alias, queue)
-        around = AppNotifications(self.parts, self.guards)
+        sources = AppNotifications(self.parts, self.guards)
         self.notifications = Notifier(
-            around.completed, around.may_send, self.clock, self.settings.sensitive, self.listeners.emit
+            sources.completed, sources.may_send, self.clock, self.settings.sensitive, self.listeners.emit
         )
         for name, notification in self.settings.notifications.items():
             self.notify(name, notification)
@@ -206,7 +205,7 @@ class Tenure:
     def statistics(self, last: Duration = "24h", by: By = "queue") -> list[Summary]:
         """Counts, durations and failures over about the last period, by queue or by handler."""
         return summarise_stats(
-            required(self.parts().stats, "statistics"), self.clock, to_seconds(last, "the time of statistics"), by
+            required(self.parts().stats, "statistics"), self.clock, to_seconds(last, "the period of statistics"), by
         )[0]
 
     def parts(self, backend: str | None = None) -> Parts:
@@ -239,7 +238,7 @@ class Tenure:
         or from the setting `app`. The worker stops after `max` jobs.
         """
         if lanes and (queues or weights or concurrency is not None or runner != "inline"):
-            raise SettingsError("lanes have their own queues, weights, runner and concurrency: give either")
+            raise SettingsError("lanes have their own queues, weights, runner and concurrency: give lanes or these")
         for queue in queues:
             if not isinstance(queue, str):
                 self.queues.add(queue)
@@ -251,17 +250,19 @@ class Tenure:
         served = tuple(queue for lane in found for queue in lane.queues)
         check_jobs(self.notifications.jobs, self.define)
         options = WorkerOptions(queues=served, lease_seconds=self.settings.lease, burst=burst, max_jobs=max)
-        return self._running.for_backend(self.channel()).worker(
+        return self._worker_builder.for_backend(self.channel()).worker(
             found, options, location or self.settings.app, self.cron.companions()
         )
 
     def manager(self, seconds: float = 300.0) -> Manager:
         """For your own loop that claims, runs and settles jobs; a claim lasts `seconds` unless renewed."""
-        return Manager(self._running.for_backend(self.channel(), seconds), self.define, self.dead_letters, seconds)
+        return Manager(
+            self._worker_builder.for_backend(self.channel(), seconds), self.define, self.dead_letters, seconds
+        )
 
     def clean(self) -> int:
         """Delete what is past its retention, in small chunks, as workers do; return how many rows."""
-        return self._running.for_backend(self.channel()).janitor().clean()
+        return self._worker_builder.for_backend(self.channel()).janitor().clean()
 
     def command(self, name: str, target: Callable[..., Any], *, arguments: Sequence[Argument] | None = None) -> None:
         """Let `command` jobs run a click command, or a function that takes a list of texts, under this name."""
@@ -326,8 +327,8 @@ class Tenure:
         return self.guards.forget(idempotency_key)
 
     @property
-    def _running(self) -> WorkerBuilder:
-        """Made when it is used, because the command line overrides some settings."""
+    def _worker_builder(self) -> WorkerBuilder:
+        """Built at each use, because the command line changes some settings after the app was made."""
         return WorkerBuilder(
             self.settings, self.clock, self.registry, self.queues, self.listeners, self._stores, self._sealer,
             self.guards.rules, self.retry, self.define,
@@ -336,13 +337,13 @@ class Tenure:
     def _breaker(self, name: str, context: Context) -> BreakerScope:
         return self.guards.breaker(name).within(context)
 
-    def _enqueue_notice(self, handler: str, letter: RenderedNotice) -> None:
-        self.enqueue(self.define(handler).meta(notice=letter.members()).build())
+    def _enqueue_notice(self, handler: str, notice: RenderedNotice) -> None:
+        self.enqueue(self.define(handler).meta(notice=notice.members()).build())
 
     def _store(self) -> Store:
         return self._stores.guards(self.backend)
 
-    def _place(self) -> str | None:
+    def _breaker_name(self) -> str | None:
         return backend_name(self.backend, self._store(), self.settings.url)
 
     def _publisher(self, ledger: Ledger) -> TickPublisher:
@@ -354,7 +355,7 @@ class Tenure:
         self.enqueue(job, "sync://")
 
     def _run_now(self, lease: Lease, channel: OpenBackend) -> Verdict:
-        return self._running.run_now(lease, channel)
+        return self._worker_builder.run_now(lease, channel)
 
 
 def _backoff(values: dict[str, Any]) -> Backoff:

@@ -1,6 +1,7 @@
-"""Tracing: spans of OpenTelemetry for enqueues and runs, linked through the signed trace of the message.
+"""Tracing: OpenTelemetry spans for enqueues and runs, linked through the signed trace context of the message.
 
-Only the API is used, and imported only where the setting asks for it; without an SDK nothing is recorded or sent.
+It uses only the API of OpenTelemetry, and imports it only with the setting `tracing`. Without an SDK no span is
+recorded or sent.
 """
 
 import logging
@@ -15,12 +16,12 @@ from tenure.errors import Cancel, CircuitOpen, Postpone
 
 logger = logging.getLogger(__name__)
 
-_STEERS = (Postpone, Cancel, CircuitOpen)  # the attempt has not gone wrong: it says what should happen instead
+_NOT_FAILURES = (Postpone, Cancel, CircuitOpen)  # the handler raises these to say what happens next
 _SYSTEM = {"messaging.system": "tenure"}
 
 
 def find_tracing(wanted: bool) -> "Tracing | None":
-    """What makes spans, if it is wanted; jobs matter more, so a package that is missing costs a warning."""
+    """The tracing of an app if the setting wants it; a missing package is only logged, so that jobs run without it."""
     if not wanted:
         return None
     try:
@@ -31,7 +32,7 @@ def find_tracing(wanted: bool) -> "Tracing | None":
 
 
 class Tracing:
-    """With the provider that the process has set; it may be set later."""
+    """Makes spans with the tracer provider of the process, which may be set later."""
 
     def __init__(self) -> None:
         from opentelemetry import trace
@@ -39,10 +40,10 @@ class Tracing:
 
         self._api = trace
         self._tracer = trace.get_tracer("tenure")
-        self._words = TraceContextTextMapPropagator()
+        self._propagator = TraceContextTextMapPropagator()
 
     def sending(self, job: Job | None) -> AbstractContextManager[Any]:
-        """A span around the enqueue of a job, or of many; what is sealed within carries it."""
+        """A span around the enqueue of one job or of many; messages sealed inside it carry its trace context."""
         attributes = {**_SYSTEM, "messaging.operation.type": "send"}
         if job is not None:
             attributes |= {"messaging.destination.name": job.queue, "tenure.handler": job.handler}
@@ -52,16 +53,16 @@ class Tracing:
         return span
 
     def current(self) -> Trace | None:
-        """Where we are, if anybody traces."""
+        """The trace context of the current span, None without one."""
         carrier: dict[str, str] = {}
-        self._words.inject(carrier)
+        self._propagator.inject(carrier)
         if "traceparent" not in carrier:
             return None
         state = carrier.get("tracestate", "")
         return Trace(carrier["traceparent"], state if len(state) <= MAX_TRACESTATE else "")
 
     def around(self, ctx: Context, proceed: Callable[[], Any]) -> Any:
-        """A middleware for plain handlers."""
+        """The middleware for handlers that are not async."""
         with self._running(ctx):
             return proceed()
 
@@ -71,11 +72,11 @@ class Tracing:
 
     @contextmanager
     def _running(self, ctx: Context) -> Iterator[None]:
-        """A span of the trace in which the job was enqueued, however long ago; each attempt is one."""
+        """A span for one attempt, in the trace in which the job was enqueued."""
         parent, links = None, []
         if ctx.trace is not None:
             carrier = {"traceparent": ctx.trace.traceparent, "tracestate": ctx.trace.tracestate}
-            parent = self._words.extract(carrier)
+            parent = self._propagator.extract(carrier)
             origin = self._api.get_current_span(parent).get_span_context()
             links = [self._api.Link(origin)] if origin.is_valid else []
         with self._tracer.start_as_current_span(
@@ -91,7 +92,7 @@ class Tracing:
                 yield
             except BaseException as error:
                 span.set_attribute("tenure.raised", type(error).__qualname__)
-                if not isinstance(error, _STEERS):
+                if not isinstance(error, _NOT_FAILURES):
                     failure = from_exception(error, 0, ctx.attempt)
                     span.add_event("exception", _exception(failure))
                     span.set_status(self._api.StatusCode.ERROR, f"{failure.type}: {failure.message}")
@@ -99,12 +100,11 @@ class Tracing:
 
 
 def _exception(failure: Failure) -> dict[str, str]:
-    """In the words of OpenTelemetry, but masked."""
-    trace = failure.trace or ""
+    """The attributes of an OpenTelemetry exception event; secrets are masked."""
     return {
         "exception.type": failure.type,
         "exception.message": failure.message,
-        "exception.stacktrace": trace,
+        "exception.stacktrace": failure.trace or "",
     }
 
 

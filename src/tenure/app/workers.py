@@ -49,7 +49,7 @@ DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class WorkerBuilder:
-    """Builds what runs the jobs of an app: workers, manual workers, and the path of jobs that run at once."""
+    """Builds workers, manual workers, and the pipeline for jobs that run at once."""
 
     settings: Settings
     clock: Clock
@@ -64,23 +64,23 @@ class WorkerBuilder:
 
     def for_backend(self, channel: OpenBackend, lease: float | None = None) -> "BackendWorkers":
         """What the workers on one backend share; guards are held for `lease` seconds unless renewed."""
-        pipeline = self.pipeline(channel, self.warden(channel.backend, lease))
+        pipeline = self.pipeline(channel, self.guard_holder(channel.backend, lease))
         store, parts = self.stores.guards(channel.backend), self.stores.parts(channel.backend)
         return BackendWorkers(
             self.settings, self.clock, self.listeners, self.queues, channel.backend, pipeline, store, parts
         )
 
     def run_now(self, lease: Lease, channel: OpenBackend) -> Verdict:
-        """Run one job as a worker would, without a worker; the sync backend uses this."""
+        """Run one job in the calling thread, as a worker would; the sync backend uses this."""
         verdict = self._verdict_now(lease, channel)
         log_outcomes([verdict])
         return verdict
 
-    def warden(self, backend: Backend, lease: float | None = None) -> GuardHolder:
+    def guard_holder(self, backend: Backend, lease: float | None = None) -> GuardHolder:
         store, url = self.stores.guards(backend), self.settings.url
         return guard_holder_for(backend, store, self.rules, lease or self.settings.lease, url)
 
-    def pipeline(self, channel: OpenBackend, warden: GuardHolder) -> Pipeline:
+    def pipeline(self, channel: OpenBackend, guards: GuardHolder) -> Pipeline:
         defaults = JobDefaults(
             retry=self.retry,
             timeout=self.settings.default_timeout,
@@ -88,7 +88,7 @@ class WorkerBuilder:
             on_dead=self._on_dead(channel),
             max_output=self.settings.max_output,
         )
-        return Pipeline(channel.wire, self.registry, self.clock, defaults, guards=warden)
+        return Pipeline(channel.wire, self.registry, self.clock, defaults, guards=guards)
 
     def _on_dead(self, channel: OpenBackend) -> Follower | None:
         if self.settings.on_dead is None:
@@ -99,14 +99,14 @@ class WorkerBuilder:
             raise SettingsError(f"the setting on_dead names a job that cannot be enqueued: {error}") from error
 
     def _verdict_now(self, lease: Lease, channel: OpenBackend) -> Verdict:
-        warden = self.warden(channel.backend)
-        pipeline = self.pipeline(channel, warden)
+        guards = self.guard_holder(channel.backend)
+        pipeline = self.pipeline(channel, guards)
         attempts, verdicts = pipeline.admit([lease])
         if verdicts:
             return verdicts[0]
         with Performer(self.clock, deadline_for_this_thread()) as performer:
             verdict = pipeline.conclude(attempts[0], performer.perform(attempts[0]))
-        warden.mark(warden.attach([verdict]))
+        guards.mark(guards.attach([verdict]))
         return verdict
 
 
@@ -124,18 +124,18 @@ class BackendWorkers:
     parts: Parts
 
     def worker(
-        self, lanes: Sequence[Lane], terms: WorkerOptions, location: str | None, companions: Iterable[Role] = ()
+        self, lanes: Sequence[Lane], options: WorkerOptions, location: str | None, companions: Iterable[Role] = ()
     ) -> Worker:
         """A worker; child processes import the app from `location`, `companions` are additional roles."""
         name, started = new_worker_id(), self.clock.now()
 
         def describe() -> WorkerRecord:
-            live_at, live = pace.live() if pace else (0, {})
+            live_at, live = throughput.live() if throughput else (0, {})
             return WorkerRecord(
                 id=name,
                 host=socket.gethostname(),
                 pid=os.getpid(),
-                queues=terms.queues,
+                queues=options.queues,
                 runner=", ".join(dict.fromkeys(lane.runner for lane in lanes)),
                 concurrency=sum(lane.concurrency for lane in lanes),
                 started_at=started,
@@ -143,26 +143,26 @@ class BackendWorkers:
                 jobs=worker.jobs(),
                 counts={status.value: count for status, count in list(worker.tally.items())},
                 lanes=tuple(map(_record, lanes)),
-                rates=pace.rates() if pace else {},
+                rates=throughput.rates() if throughput else {},
                 live=live,
                 live_at=live_at,
                 handlers=self.pipeline.handlers,
                 kids=self.pipeline.kids,
             )
 
-        roles: list[Role] = [self.janitor(), self._hooks(terms.queues, name), *companions]
+        roles: list[Role] = [self.janitor(), self._hooks(options.queues, name), *companions]
         if self.parts.workers is not None:
             roles.append(Heartbeat(self.parts.workers, describe))
         listeners = Listeners(self.listeners)
-        pace: Throughput | None = None
+        throughput: Throughput | None = None
         if self.parts.stats is not None:
-            bookkeeper = StatsRecorder(self.parts.stats, self.clock, name)
-            listeners.add(bookkeeper)
-            roles.append(bookkeeper)
+            stats = StatsRecorder(self.parts.stats, self.clock, name)
+            listeners.add(stats)
+            roles.append(stats)
             if self.parts.workers is not None:
-                pace = Throughput(self.backend.queues, self.parts.workers, self.clock, bookkeeper.ended)
-        lanes_and_runners = [(lane, self._runner(lane, terms, location)) for lane in lanes]
-        worker = Worker(self.backend, lanes_and_runners, terms, self.pipeline, listeners, name, roles)
+                throughput = Throughput(self.backend.queues, self.parts.workers, self.clock, stats.ended)
+        lanes_and_runners = [(lane, self._runner(lane, options, location)) for lane in lanes]
+        worker = Worker(self.backend, lanes_and_runners, options, self.pipeline, listeners, name, roles)
         if self.parts.archive is not None:
             worker.set_archive_writer(ArchiveWriter(self.parts.archive, self.clock))
         if self.settings.execution_log is not None:
@@ -181,10 +181,10 @@ class BackendWorkers:
         limits = (self.settings.refresh_interval, self.settings.hook_timeout)
         return QueueHooks(self.queues.classes(queues), worker, *limits)
 
-    def _runner(self, lane: Lane, terms: WorkerOptions, location: str | None) -> Runner:
-        wear = RecycleLimits(self.settings.recycle_after, self.settings.max_memory)
+    def _runner(self, lane: Lane, options: WorkerOptions, location: str | None) -> Runner:
+        recycle = RecycleLimits(self.settings.recycle_after, self.settings.max_memory)
         if lane.runner == "inline":
-            return InlineRunner(self.clock, None if terms.is_bounded or wear == RecycleLimits() else wear)
+            return InlineRunner(self.clock, None if options.is_bounded or recycle == RecycleLimits() else recycle)
         if self.backend.in_process:
             raise SettingsError(
                 f"the {lane.runner!r} runner cannot work on a backend that lives in this process: jobs that its child "
@@ -195,7 +195,7 @@ class BackendWorkers:
         size, slots = (lane.concurrency, 1) if lane.runner == "process" else (1, lane.concurrency)
         arguments = [str(os.getpid()), str(slots)]
         return ChildProcessRunner(
-            lambda: ChildProcess([*command, *arguments], os.environ, slots), size, slots, self.clock, wear
+            lambda: ChildProcess([*command, *arguments], os.environ, slots), size, slots, self.clock, recycle
         )
 
 

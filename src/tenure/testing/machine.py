@@ -166,7 +166,7 @@ class ModelComparison(RuleBasedStateMachine):
 
 
 def _joined(state: str) -> str:
-    """A delayed message may be shown as delayed until somebody asks for work."""
+    """A delayed message may be shown as delayed until a worker asks for work."""
     return "waiting" if state in ("ready", "delayed") else state
 
 

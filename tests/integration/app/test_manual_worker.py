@@ -126,7 +126,7 @@ def test_a_failed_job_is_dead_whatever_its_budget_and_can_be_tried_again(app, ma
     job = manager.next_job([], worker)
     assert (job.id, job.attempts) == (id, 0)
     manager.mark_complete(job)
-    with pytest.raises(JobNotFound, match="only those can be tried again"):
+    with pytest.raises(JobNotFound, match="only a dead letter can be retried"):
         manager.retry(id)
 
 
@@ -134,7 +134,7 @@ def test_a_job_is_settled_once(manager, worker):
     manager.push("add", {"a": 1})
     job = manager.next_job([], worker)
     manager.mark_complete(job)
-    with pytest.raises(InvalidJob, match="is not claimed here"):
+    with pytest.raises(InvalidJob, match="is not claimed by this manager"):
         manager.mark_complete(job)
 
 

@@ -389,7 +389,7 @@ class TestBreakers:
         id = charge.enqueue()
         monkeypatch.setattr(app._stores, "guards", lambda _: SimpleNamespace(change=lambda _: broken()))
         holder = GuardHolder(app.backend.guards, is_backend=True, parking=app.backend.parking)
-        monkeypatch.setattr(WorkerBuilder, "warden", lambda *_: holder)
+        monkeypatch.setattr(WorkerBuilder, "guard_holder", lambda *_: holder)
         run()
         assert (app.backend.jobs.find(id).state, app.backend.jobs.find(id).attempts) == ("delayed", 0)
 

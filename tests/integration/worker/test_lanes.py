@@ -40,7 +40,7 @@ def worker(app):
         lanes = [(Lane(name=queue, queues=(queue,)), runner) for queue, runner in zip(queues, runners, strict=True)]
         channel = app.channel()
         bounds = WorkerOptions(queues=queues, **terms)
-        pipeline = app._running.pipeline(channel, app._running.warden(channel.backend))
+        pipeline = app._worker_builder.pipeline(channel, app._worker_builder.guard_holder(channel.backend))
         return Worker(channel.backend, lanes, bounds, pipeline, app.listeners, "here")
 
     return make

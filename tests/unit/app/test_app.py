@@ -582,7 +582,7 @@ def test_children_import_the_app_from_where_the_settings_say(tmp_path):
 
 
 def test_lanes_and_queues_are_not_mixed():
-    with pytest.raises(SettingsError, match="give either"):
+    with pytest.raises(SettingsError, match="give lanes or these"):
         Tenure("memory://").worker("a", lanes=[Lane(queues=("b",))])
 
 

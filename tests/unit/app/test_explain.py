@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import structs
 
-from tenure.app.explain.decide import DEATHS, explain, explain_tick
+from tenure.app.explain.decide import DEAD_REASONS, explain, explain_tick
 from tenure.app.explain.facts import ExplainFacts, Guarded, Obstacle
-from tenure.app.explain.guards import words_of
+from tenure.app.explain.guards import text_of
 from tenure.backends.ledger import TickRecord
 from tenure.backends.records import JobRecord, WorkerRecord
 from tenure.definition.failure import Failure
@@ -142,7 +142,7 @@ def test_of_many_holders_the_one_that_holds_for_the_longest_is_told_if_it_lives(
     holds = (Hold("new", 1, LATER, NOW), HELD, Hold("gone", 1, EARLIER, 1))
     guarded = Guarded(ConcurrencyLimit(states.concurrency_key("greet", None), 2), Slots(2, holds))
     answer = explain(facts(guards=(guarded,))).answer
-    text = "one of the places of handler 'greet' is not free: all 2 are held, for the longest by job other"
+    text = "a slot of handler 'greet' is not free: all 2 are held, the oldest by job other"
     assert (answer.text, answer.job, answer.since) == (text, "other", EARLIER)
 
 
@@ -169,10 +169,10 @@ def test_a_paused_queue_is_told_with_its_reason():
 
 
 def test_the_turn_of_a_job_is_told_by_what_runs_before_it():
-    listening = "; workers that listen: 1, with 0 jobs in 2 places"
-    assert explain(facts(ahead=0)).answer.text == f"it is the next of its queue{listening}"
-    assert explain(facts(ahead=7)).answer.text == f"7 of its queue run before it{listening}"
-    assert explain(facts(ahead=100)).answer.text == f"its turn has not come: 100 jobs or more run before it{listening}"
+    listening = "; listening workers: 1, with 0 jobs in 2 slots"
+    assert explain(facts(ahead=0)).answer.text == f"it is the next job of its queue{listening}"
+    assert explain(facts(ahead=7)).answer.text == f"7 jobs of its queue run before it{listening}"
+    assert explain(facts(ahead=100)).answer.text == f"it waits for its turn: 100 or more jobs run before it{listening}"
 
 
 def test_every_attempt_is_told_the_one_that_ended_the_job_last():
@@ -188,7 +188,7 @@ def test_every_attempt_is_told_the_one_that_ended_the_job_last():
 
 
 def test_every_reason_of_a_death_is_put_into_words():
-    assert DEATHS.keys() == REASONS
+    assert DEAD_REASONS.keys() == REASONS
     answer = explain(facts("dead", {"finished_at": NOW, "reason": "of my own"})).answer
     assert answer.text == "it is dead: for the reason 'of my own'"
 
@@ -211,6 +211,6 @@ def test_a_tick_that_waits_for_others_is_told_for_which():
     ],
 )  # fmt: skip
 def test_every_kind_of_guard_is_put_into_words(key):
-    what, frees = words_of(key)
+    what, frees = text_of(key)
     assert what.endswith(" 'x'")
     assert frees.startswith("app.")

@@ -1,1 +1,1 @@
-"""The doctor: facts of the live system are gathered, then small pure checks compare them with the settings."""
+"""`tenure doctor`: collects facts about the live system; pure checks then compare them with the settings."""

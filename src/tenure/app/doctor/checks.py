@@ -1,4 +1,4 @@
-"""Checks: each a pure function of the facts, with one finding."""
+"""The checks of the doctor: each is a pure function of the facts and returns one finding."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -6,103 +6,112 @@ from collections.abc import Callable, Iterable
 from tenure.app.doctor.facts import DoctorFacts, Finding, ScheduleFacts, Severity
 from tenure.backends.records import Fact
 
-MARGIN = 15.0  # seconds beyond the stop grace: for settling, and for children to end
+STOP_MARGIN = 15.0  # seconds beyond the stop grace, for settling and for the end of child processes
 _SHORTEST_LEASE = 5.0
-_WHOLE_SQLITE = (3, 51, 3)
-_SKEW, _GREAT_SKEW = 1.0, 30.0
-_SHOWN = 5
+_SAFE_SQLITE = (3, 51, 3)
+_SKEW_WARNING, _SKEW_PROBLEM = 1.0, 30.0  # seconds
+_MAX_LISTED = 5
 
 
 def _schema(facts: DoctorFacts) -> Finding:
     if facts.schema is None:
-        return _none("schema", "this backend has none")
+        return _not_applicable("schema", "this backend has none")
     stored, needed = facts.schema
     if stored != needed:
         text = f"the database has version {stored}, and this release needs {needed}"
         return Finding("schema", "problem", text, "run `tenure db migrate`")
-    taken = f"; brought up to date just now: {', '.join(facts.steps_taken)}" if facts.steps_taken else ""
-    return _fine("schema", f"version {stored}{taken}")
+    taken = f"; just migrated: {', '.join(facts.steps_taken)}" if facts.steps_taken else ""
+    return _ok("schema", f"version {stored}{taken}")
 
 
 def _indexes(facts: DoctorFacts) -> Finding:
     if facts.missing_indexes is None:
-        return _none("indexes", "this backend has none")
+        return _not_applicable("indexes", "this backend has none")
     if facts.missing_indexes:
-        text = f"missing, or not valid: {', '.join(facts.missing_indexes)}; claims grow slow without them"
+        text = f"missing, or not valid: {', '.join(facts.missing_indexes)}; without them leasing becomes slow"
         advice = "`tenure db sql` prints the statements: create them again"
         return Finding("indexes", "problem", text, advice)
-    return _fine("indexes", "all are there")
+    return _ok("indexes", "all exist")
 
 
 def _durability(facts: DoctorFacts) -> Finding:
-    return _told(facts, "durability", "durability", "have the server write to its disk before it answers")
+    return _server_fact(
+        facts, "durability", "durability", "configure the server to write to its disk before it answers"
+    )
 
 
 def _memory(facts: DoctorFacts) -> Finding:
-    return _told(facts, "memory", "eviction", "set maxmemory-policy to noeviction")
+    return _server_fact(facts, "memory", "eviction", "set maxmemory-policy to noeviction")
 
 
 def _wake_ups(facts: DoctorFacts) -> Finding:
-    advice = "connect workers directly, or say listen=off in the URL: they look every 25 ms then"
-    return _told(facts, "wake-ups", "wake-ups", advice, worst="warning")
+    advice = "connect workers directly, or set listen=off in the URL: workers then poll every 25 ms"
+    return _server_fact(facts, "wake-ups", "wake-ups", advice, severity="warning")
 
 
 def _sqlite(facts: DoctorFacts) -> Finding:
     if facts.sqlite is None:
-        return _none("sqlite", "this is another backend")
+        return _not_applicable("sqlite", "this backend does not use SQLite")
     version = ".".join(map(str, facts.sqlite))
-    if facts.sqlite < _WHOLE_SQLITE:
-        text = f"SQLite {version} can damage a database when two connections checkpoint at once; Tenure lets only one"
-        advice = "let no other program write to the file, or use a Python with SQLite 3.51.3 or newer"
+    if facts.sqlite < _SAFE_SQLITE:
+        text = f"SQLite {version} can damage a database when two connections checkpoint at once; Tenure allows only one"
+        advice = "do not write to the file with other programs, or use a Python with SQLite 3.51.3 or newer"
         return Finding("sqlite", "warning", text, advice)
-    return _fine("sqlite", f"SQLite {version}")
+    return _ok("sqlite", f"SQLite {version}")
 
 
 def _clock(facts: DoctorFacts) -> Finding:
     if facts.skew is None:
-        return _none("clock", "the backend has no clock of its own")
-    advice = "have all hosts follow the same time server (NTP): delays, expiries and schedules go by it"
-    fast = {name: ahead for name, ahead in facts.ahead.items() if ahead > _SKEW}
-    if abs(facts.skew) > _SKEW:
+        return _not_applicable("clock", "the backend has no clock of its own")
+    advice = "synchronise all hosts with the same time server (NTP): delays, expiries and schedules depend on it"
+    fast = {name: ahead for name, ahead in facts.ahead.items() if ahead > _SKEW_WARNING}
+    if abs(facts.skew) > _SKEW_WARNING:
         text = f"the server's clock is {abs(facts.skew):.1f} s {'ahead of' if facts.skew > 0 else 'behind'} this host's"
-        verdict: Severity = "problem" if abs(facts.skew) > _GREAT_SKEW else "warning"
+        verdict: Severity = "problem" if abs(facts.skew) > _SKEW_PROBLEM else "warning"
         return Finding("clock", verdict, text, advice)
     if fast:
-        text = f"clocks of workers are ahead of the server's: {_some(f'{name} by {fast[name]:.1f} s' for name in fast)}"
+        text = (
+            f"clocks of workers are ahead of the server's: {_listed(f'{name} by {fast[name]:.1f} s' for name in fast)}"
+        )
         return Finding("clock", "warning", text, advice)
-    return _fine("clock", f"within {_SKEW:g} s of the server's")
+    return _ok("clock", f"within {_SKEW_WARNING:g} s of the server's")
 
 
 def _stopping(facts: DoctorFacts) -> Finding:
     timing = facts.timing
     if timing.lease < _SHORTEST_LEASE:
-        text = f"a lease of {timing.lease:g} s leaves little time for a slow renewal, after which its job is killed"
-        advice = f"raise the setting lease to {_SHORTEST_LEASE:g} or more; 15 suits most"
+        text = f"a lease of {timing.lease:g} s leaves little time for a slow renewal; a late renewal kills the job"
+        advice = f"raise the setting lease to {_SHORTEST_LEASE:g} or more; 15 is right for most apps"
         return Finding("stopping", "warning", text, advice)
     slow = {name: seconds for name, seconds in timing.runs.items() if seconds > timing.stop_grace}
-    advice = "raise the setting stop_grace, or let handlers save how far they are"
+    advice = "raise the setting stop_grace, or save the progress of these handlers"
     if slow:
-        longest = _some(f"{name} ({slow[name]:.0f} s)" for name in sorted(slow, key=lambda name: -slow[name]))
+        longest = _listed(f"{name} ({slow[name]:.0f} s)" for name in sorted(slow, key=lambda name: -slow[name]))
         text = (
-            f"handlers run longer than the stop grace of {timing.stop_grace:g} s, and start over at deploys: {longest}"
+            f"handlers run longer than the stop grace of {timing.stop_grace:g} s, so a deploy restarts them: {longest}"
         )
         return Finding("stopping", "warning", text, advice)
     if timing.default_timeout is not None and timing.default_timeout > timing.stop_grace:
         text = f"jobs may run for {timing.default_timeout:g} s, and a stop gives them {timing.stop_grace:g} s"
         return Finding("stopping", "warning", text, advice)
     text = f"leases of {timing.lease:g} s, and {timing.stop_grace:g} s to stop"
-    return _fine("stopping", f"{text}; whoever stops workers must give them {timing.stop_grace + MARGIN:g} s")
+    return _ok(
+        "stopping", f"{text}; a service manager must allow workers {timing.stop_grace + STOP_MARGIN:g} s to stop"
+    )
 
 
 def _keys(facts: DoctorFacts) -> Finding:
     keys = facts.keys
     if keys is None:
-        return _none("keys", "nothing is known of the keys")
+        return _not_applicable("keys", "the keys are not known")
     if not keys.verify:
-        text, advice = "signatures are not checked: anybody who can write to the queue runs jobs", "set verify to true"
-        return Finding("keys", _worst(facts), text, advice)
+        text, advice = (
+            "signatures are not checked: every program that can write to the queue can run jobs",
+            "set verify to true",
+        )
+        return Finding("keys", _job_loss(facts), text, advice)
     if "development" in keys.ring[:1]:
-        text, advice = "messages are signed with a key that everybody knows", "make one with `tenure key new`"
+        text, advice = "messages are signed with a publicly known key", "make one with `tenure key new`"
         return Finding("keys", "warning", text, advice)
     return _sealed(facts)
 
@@ -110,7 +119,7 @@ def _keys(facts: DoctorFacts) -> Finding:
 def _sealed(facts: DoctorFacts) -> Finding:
     keys = facts.keys
     if keys is None or keys.sealed is None:
-        return _none("keys", "this backend cannot show its waiting messages")
+        return _not_applicable("keys", "this backend cannot list its waiting messages")
     unsigned, sealed = keys.sealed.get("", 0), {kid: count for kid, count in keys.sealed.items() if kid}
     unknown = {kid: count for kid, count in sealed.items() if kid not in keys.ring}
     old = {kid: count for kid, count in sealed.items() if kid in keys.ring[1:]}
@@ -118,73 +127,76 @@ def _sealed(facts: DoctorFacts) -> Finding:
     if unsigned:
         text, advice = (
             f"{unsigned} {where} without a signature",
-            "find who puts them; workers move them to the dead letters",
+            "find the program that puts them; workers move them to the dead letters",
         )
         return Finding("keys", "problem", text, advice)
     if unknown:
-        listed = _some(f"{count} by {kid!r}" for kid, count in unknown.items())
+        listed = _listed(f"{count} by {kid!r}" for kid, count in unknown.items())
         text = f"{where}, sealed with keys that are not in the ring: {listed}"
         return Finding(
             check="keys", verdict="problem", text=text, advice="put these keys into the ring of every worker"
         )
     if old:
-        listed = _some(f"{count} by {kid!r}" for kid, count in old.items())
-        text = f"{where}, sealed with keys that do not sign any more: {listed}"
-        return Finding("keys", "warning", text, "keep them in the ring until these are done")
-    return _fine("keys", f"all {where.removesuffix(' wait')} that wait were sealed with {keys.ring[0]!r}")
+        listed = _listed(f"{count} by {kid!r}" for kid, count in old.items())
+        text = f"{where}, sealed with keys that no longer sign: {listed}"
+        return Finding("keys", "warning", text, "keep these keys in the ring until the messages are done")
+    return _ok("keys", f"all {where.removesuffix(' wait')} that wait were sealed with {keys.ring[0]!r}")
 
 
 def _payloads(facts: DoctorFacts) -> Finding:
     if facts.sample is None:
-        return _none("payloads", "name your app with --app, on a backend that lists jobs, to have them compared")
-    if not facts.sample.misfits:
-        return _fine("payloads", f"handlers accept all of the {facts.sample.seen} waiting jobs that were looked at")
-    kinds = Counter((misfit.handler, misfit.reason) for misfit in facts.sample.misfits)
-    listed = _some(f"{count} of {handler!r} ({reason})" for (handler, reason), count in kinds.most_common())
-    text = f"of {facts.sample.seen} waiting jobs, no handler here accepts {listed}"
-    advice = f"deploy what they need; `tenure explain {facts.sample.misfits[0].id}` tells about one"
+        return _not_applicable("payloads", "not checked: name your app with --app, and use a backend that lists jobs")
+    if not facts.sample.unrunnable:
+        return _ok("payloads", f"handlers accept all of the {facts.sample.seen} waiting jobs that were read")
+    kinds = Counter((job.handler, job.reason) for job in facts.sample.unrunnable)
+    listed = _listed(f"{count} of {handler!r} ({reason})" for (handler, reason), count in kinds.most_common())
+    text = f"of {facts.sample.seen} waiting jobs, this app cannot run {listed}"
+    advice = f"deploy the missing code or keys; `tenure explain {facts.sample.unrunnable[0].id}` explains one of them"
     return Finding("payloads", "problem", text, advice)
 
 
 def _workers(facts: DoctorFacts) -> Finding:
     if facts.unserved is None:
-        return _none("workers", "this backend does not know its workers")
+        return _not_applicable("workers", "this backend has no registry of workers")
     if facts.undeployed:
-        listed = _some(f"{handler} ({count} wait)" for handler, count in sorted(facts.undeployed.items()))
+        listed = _listed(f"{handler} ({count} waiting)" for handler, count in sorted(facts.undeployed.items()))
         text = f"handlers that no worker on their queue has: {listed}"
         return Finding("workers", "problem", text, "deploy the code that has them, or start its workers")
     if facts.unserved:
-        listed = _some(f"{queue} ({count} ready)" for queue, count in sorted(facts.unserved.items()))
+        listed = _listed(f"{queue} ({count} ready)" for queue, count in sorted(facts.unserved.items()))
         advice = f"start one with `tenure work {min(facts.unserved)}`"
         return Finding("workers", "warning", f"no worker listens on {listed}", advice)
-    return _fine("workers", "every queue with ready jobs has a worker")
+    return _ok("workers", "every queue with ready jobs has a worker")
 
 
 def _schedules(facts: DoctorFacts) -> Finding:
     if facts.schedules is None:
-        return _none("schedules", "there are none")
+        return _not_applicable("schedules", "there are none")
     late = [each for each in facts.schedules if _is_late(each)]
     if late and all(each.entered is None or _is_late(each) for each in facts.schedules):
-        text = f"nobody keeps the schedules: the last ticks of {_some(each.name for each in late)} were not entered"
+        text = f"no scheduler runs: the last ticks of {_listed(each.name for each in late)} are not in the ledger"
         advice = "start `tenure cron work`, or workers with --with-cron"
         return Finding("schedules", "problem", text, advice)
     behind = [each.name for each in late if each.entered is not None]
     if behind:
-        text, advice = f"last ticks were not entered of {_some(behind)}", "see `tenure cron history` of each"
+        text, advice = (
+            f"the last ticks of {_listed(behind)} are not in the ledger",
+            "run `tenure cron history` for each",
+        )
         return Finding("schedules", "warning", text, advice)
-    return _fine("schedules", "somebody keeps them")
+    return _ok("schedules", "a scheduler runs")
 
 
 def _dead_letters(facts: DoctorFacts) -> Finding:
     deaths = facts.deaths
     if deaths is None:
-        return _none("dead letters", "this backend keeps no statistics")
+        return _not_applicable("dead letters", "this backend stores no statistics")
     letters = "" if deaths.letters is None else f"{deaths.letters} dead letters; "
     text = f"{letters}{deaths.hour} died in the last hour, {deaths.day} in the last day"
     if deaths.hour >= 10 and deaths.hour * 24 > 3 * deaths.day:
-        advice = "`tenure dead list --newer-than 1h` shows them, and why"
-        return Finding("dead letters", "warning", f"they grow: {text}", advice)
-    return _fine("dead letters", text)
+        advice = "`tenure dead list --newer-than 1h` shows them with their reasons"
+        return Finding("dead letters", "warning", f"their number grows: {text}", advice)
+    return _ok("dead letters", text)
 
 
 CHECKS: tuple[Callable[[DoctorFacts], Finding], ...] = (
@@ -194,41 +206,41 @@ CHECKS: tuple[Callable[[DoctorFacts], Finding], ...] = (
 
 
 def examine(facts: DoctorFacts) -> list[Finding]:
-    """What every check finds; where the backend cannot be opened, only that."""
+    """The findings of all checks; one finding if the backend cannot be opened."""
     if facts.failure is not None:
-        advice = "see the setting url, and whether the server is up"
+        advice = "check the setting url, and whether the server runs"
         return [Finding("backend", "problem", facts.failure, advice)]
-    return [_fine("backend", f"{facts.place} is there"), *(check(facts) for check in CHECKS)]
+    return [_ok("backend", f"{facts.place} answers"), *(check(facts) for check in CHECKS)]
 
 
-def _told(facts: DoctorFacts, about: str, check: str, advice: str, worst: Severity | None = None) -> Finding:
-    """What the server itself says."""
+def _server_fact(facts: DoctorFacts, about: str, check: str, advice: str, severity: Severity | None = None) -> Finding:
+    """The finding from what the server reports about itself."""
     found: Fact | None = next((fact for fact in facts.server if fact.about == about), None)
     if found is None:
-        return _none(check, "there is no server that decides it")
+        return _not_applicable(check, "no server setting affects it")
     if found.warning:
-        return Finding(check, worst or _worst(facts), found.text, advice)
-    return _fine(check, found.text)
+        return Finding(check, severity or _job_loss(facts), found.text, advice)
+    return _ok(check, found.text)
 
 
-def _worst(facts: DoctorFacts) -> Severity:
-    """What may cost jobs is a problem, unless nobody minds."""
+def _job_loss(facts: DoctorFacts) -> Severity:
+    """How severe it is that jobs may be lost: in development only a warning."""
     return "warning" if facts.environment == "development" else "problem"
 
 
-def _is_late(kept: ScheduleFacts) -> bool:
-    return kept.due is not None and (kept.entered or 0) < kept.due
+def _is_late(schedule: ScheduleFacts) -> bool:
+    return schedule.due is not None and (schedule.entered or 0) < schedule.due
 
 
-def _fine(check: str, text: str) -> Finding:
+def _ok(check: str, text: str) -> Finding:
     return Finding(check, "ok", text)
 
 
-def _none(check: str, text: str) -> Finding:
+def _not_applicable(check: str, text: str) -> Finding:
     return Finding(check, "not applicable", text)
 
 
-def _some(words: Iterable[str]) -> str:
+def _listed(words: Iterable[str]) -> str:
     listed = list(words)
-    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-    return ", ".join(listed[:_SHOWN]) + more
+    more = f" and {len(listed) - _MAX_LISTED} more" if len(listed) > _MAX_LISTED else ""
+    return ", ".join(listed[:_MAX_LISTED]) + more

@@ -1,4 +1,4 @@
-"""What the doctor asks the backend, the store and the app, a bounded number of rows of each; nothing here decides."""
+"""Collects the facts for the doctor from the backend, the store and the app; it reads a bounded number of rows."""
 
 import time
 from collections import Counter
@@ -20,27 +20,27 @@ from tenure.cron.decision import reason_to_skip
 from tenure.errors import SettingsError, TenureError
 from tenure.wire.signing import kid_of
 
-HEADS = 10_000  # messages whose key is looked at: a fifth of a second on SQLite
-SAMPLE = 200  # waiting jobs that are opened
+MAX_HEADS = 10_000  # messages whose key is read: a fifth of a second on SQLite
+SAMPLE_SIZE = 200  # waiting jobs that are opened
 _PAGE = 1000
-_LATE = 120 * MICROSECOND  # a tick that is not entered by then was not seen by any scheduler
+_LATE_TICK = 120 * MICROSECOND  # no scheduler has seen a tick that is not in the ledger by then
 _HOUR, _DAY = 3600.0, 86_400.0
 
 
 def collect_facts(app: Tenure, *, has_handlers: bool) -> DoctorFacts:
-    """The facts; only the failure where the backend cannot be opened."""
+    """All facts; only the failure if the backend cannot be opened."""
     settings = app.settings
     timing = Timing(
         lease=settings.lease, stop_grace=settings.stop_grace, default_timeout=settings.default_timeout or None
     )
     facts = DoctorFacts(place=without_secrets(settings.url), environment=settings.environment, timing=timing)
     try:
-        return _looked(app, facts, has_handlers)
+        return _from_backend(app, facts, has_handlers)
     except TenureError as error:
         return structs.replace(facts, failure=str(error))
 
 
-def _looked(app: Tenure, facts: DoctorFacts, has_handlers: bool) -> DoctorFacts:
+def _from_backend(app: Tenure, facts: DoctorFacts, has_handlers: bool) -> DoctorFacts:
     backend = app.backend
     skew, ahead = _clocks(app)
     return structs.replace(
@@ -49,7 +49,7 @@ def _looked(app: Tenure, facts: DoctorFacts, has_handlers: bool) -> DoctorFacts:
         schema=None if backend.schema is None else backend.schema.version(),
         steps_taken=() if backend.schema is None else tuple(backend.schema.steps_taken),
         missing_indexes=None if backend.schema is None else tuple(backend.schema.missing_indexes()),
-        server=tuple(_embedded(app) if backend.server is None else backend.server.facts()),
+        server=tuple(_file_facts(app) if backend.server is None else backend.server.facts()),
         sqlite=None if backend.file is None else backend.file.sqlite_version,
         skew=skew,
         ahead=ahead,
@@ -62,8 +62,8 @@ def _looked(app: Tenure, facts: DoctorFacts, has_handlers: bool) -> DoctorFacts:
     )
 
 
-def _embedded(app: Tenure) -> list[Fact]:
-    """What a file of ours promises is decided by its URL."""
+def _file_facts(app: Tenure) -> list[Fact]:
+    """The durability of a SQLite file, which its URL decides."""
     parts = urlsplit(app.settings.url)
     if parts.scheme != "sqlite":
         return []
@@ -74,7 +74,7 @@ def _embedded(app: Tenure) -> list[Fact]:
 
 
 def _clocks(app: Tenure) -> tuple[float | None, dict[str, float]]:
-    """How far the server's clock is ahead of ours, and clocks of workers ahead of the server's, in seconds."""
+    """How many seconds the server's clock is ahead of ours, and each worker's clock ahead of the server's."""
     ledger = _ledger(app)
     if ledger is None:
         return None, {}
@@ -93,7 +93,7 @@ def _keys(app: Tenure) -> Keys:
     if app.backend.jobs is None:
         return keys
     heads = _heads(app.backend.jobs)
-    sealed = Counter(map(kid_of, islice(heads, HEADS)))
+    sealed = Counter(map(kid_of, islice(heads, MAX_HEADS)))
     return structs.replace(keys, sealed=dict(sealed), whole=next(heads, None) is None)
 
 
@@ -109,23 +109,23 @@ def _sample(app: Tenure) -> Sample | None:
     jobs = app.backend.jobs
     if jobs is None:
         return None
-    misfits, seen = [], 0
-    for job in islice(_waiting(jobs), SAMPLE):
+    unrunnable, seen = [], 0
+    for job in islice(_waiting(jobs), SAMPLE_SIZE):
         record = jobs.find(job.id)
         if record is None or record.body is None:
             continue  # it has ended meanwhile
         seen += 1
         _, obstacle = opened(app, record, has_handlers=True)
         if obstacle is not None:
-            misfits.append(UnrunnableJob(job.id, job.handler, obstacle.code))
-    return Sample(seen, tuple(misfits))
+            unrunnable.append(UnrunnableJob(job.id, job.handler, obstacle.code))
+    return Sample(seen, tuple(unrunnable))
 
 
 def _waiting(jobs: Jobs) -> Iterator[JobRecord]:
-    """The first of each queue and state, so that one long queue does not hide the others."""
+    """The first jobs of each queue and state, so that one long queue does not hide the others."""
     for state in ("ready", "delayed", "parked"):
         for queue in jobs.queues_with(state):
-            yield from jobs.page(state, queue, limit=SAMPLE // 4)[0]
+            yield from jobs.page(state, queue, limit=SAMPLE_SIZE // 4)[0]
 
 
 def _unserved(app: Tenure) -> dict[str, int] | None:
@@ -138,7 +138,7 @@ def _unserved(app: Tenure) -> dict[str, int] | None:
 
 
 def _undeployed(app: Tenure) -> dict[str, int]:
-    """Handlers of waiting jobs that workers listen for and do not have; older workers do not tell."""
+    """Handlers of waiting jobs that no worker on their queue has; older workers do not report their handlers."""
     jobs, workers = app.backend.jobs, app.parts().workers
     if jobs is None or workers is None:
         return {}
@@ -149,7 +149,7 @@ def _undeployed(app: Tenure) -> dict[str, int]:
     return dict(
         Counter(
             job.handler
-            for job in islice(_waiting(jobs), SAMPLE)
+            for job in islice(_waiting(jobs), SAMPLE_SIZE)
             if job.queue in serving
             and all(each.handlers and job.handler not in each.handlers for each in serving[job.queue])
         )
@@ -170,7 +170,7 @@ def _schedules(app: Tenure) -> tuple[ScheduleFacts, ...] | None:
         if schedule.name not in paused and reason_to_skip(schedule, app.settings.environment) is None
     ]
     found = [
-        ScheduleFacts(each.name, each.before(now - _LATE - round(each.jitter * MICROSECOND)), last.get(each.name))
+        ScheduleFacts(each.name, each.before(now - _LATE_TICK - round(each.jitter * MICROSECOND)), last.get(each.name))
         for each in active
     ]
     return tuple(found) or None

@@ -1,4 +1,4 @@
-"""What the doctor looks at, and what it finds."""
+"""The facts that the doctor collects, and its findings."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ Severity = Literal["ok", "warning", "problem", "not applicable"]
 
 
 class Finding(Struct, frozen=True):
-    """What one check says: `text` is what is so, `advice` what to do about it."""
+    """The result of one check: `text` says what was found, `advice` what to do about it."""
 
     check: str
     verdict: Severity
@@ -19,9 +19,9 @@ class Finding(Struct, frozen=True):
 
 
 class Keys(Struct, frozen=True, kw_only=True):
-    """The ring, and how many waiting messages were sealed with which key; the empty one stands for none.
+    """The key ring, and how many waiting messages were sealed with which key; the key "" means no signature.
 
-    `sealed` is None where waiting messages cannot be shown, `whole` is false when only the first were looked at.
+    `sealed` is None if the backend cannot list waiting messages; `whole` is false if only the first ones were read.
     """
 
     ring: tuple[str, ...]
@@ -31,7 +31,7 @@ class Keys(Struct, frozen=True, kw_only=True):
 
 
 class UnrunnableJob(Struct, frozen=True):
-    """A waiting job that no handler of this app would run, and why."""
+    """A waiting job that no handler of this app can run, and why."""
 
     id: str
     handler: str
@@ -39,14 +39,14 @@ class UnrunnableJob(Struct, frozen=True):
 
 
 class Sample(Struct, frozen=True):
-    """Waiting jobs that were looked at, and those among them that do not fit."""
+    """How many waiting jobs were read, and which of them this app cannot run."""
 
     seen: int
-    misfits: tuple[UnrunnableJob, ...] = ()
+    unrunnable: tuple[UnrunnableJob, ...] = ()
 
 
 class ScheduleFacts(Struct, frozen=True):
-    """A schedule that runs here: its latest tick that should be in the ledger by now, and the latest that is."""
+    """A schedule of this environment: its latest tick that should be in the ledger by now, and the latest that is."""
 
     name: str
     due: int | None
@@ -54,7 +54,7 @@ class ScheduleFacts(Struct, frozen=True):
 
 
 class Deaths(Struct, frozen=True, kw_only=True):
-    """Dead letters there are, and how many died in the last hour and in the last day."""
+    """The number of dead letters, and how many jobs died in the last hour and in the last day."""
 
     letters: int | None = None
     hour: int = 0
@@ -62,7 +62,7 @@ class Deaths(Struct, frozen=True, kw_only=True):
 
 
 class Timing(Struct, frozen=True, kw_only=True):
-    """Seconds: what the settings say, and how long nearly all runs of each handler took in the last day."""
+    """Seconds: the settings, and the 99th percentile of the run time of each handler in the last day."""
 
     lease: float
     stop_grace: float
@@ -71,11 +71,12 @@ class Timing(Struct, frozen=True, kw_only=True):
 
 
 class DoctorFacts(Struct, frozen=True, kw_only=True):
-    """All that is known; None is what this backend does not have, or what nobody could look at.
+    """All facts; None means that this backend does not have it, or that it could not be read.
 
-    `skew` is by how many seconds the server's clock is ahead of ours, `ahead` by how many those of workers are at
-    least ahead of the server's. `unserved` are queues with ready jobs that no live worker listens on, `undeployed` how
-    many of the first jobs that wait need which handler that no worker on their queue has.
+    `skew` is how many seconds the server's clock is ahead of the clock of this host. `ahead` is how many seconds at
+    least the clock of each worker is ahead of the server's. `unserved` are queues with ready jobs on which no live
+    worker listens. `undeployed` counts, among the first waiting jobs, those of each handler that no worker on their
+    queue has.
     """
 
     place: str

@@ -1,1 +1,1 @@
-"""Explaining: why a job is not running, or how it ended; facts are gathered, then a pure function decides."""
+"""`tenure explain`: collects facts about a job; a pure function then says why it does not run, or how it ended."""

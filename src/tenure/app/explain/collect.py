@@ -1,4 +1,4 @@
-"""What `tenure explain` asks the backend, the store and the app; nothing here decides."""
+"""Collects the facts for `tenure explain` from the backend, the store and the app; `decide` explains them."""
 
 from msgspec import structs
 
@@ -15,13 +15,13 @@ from tenure.guards.store import Store
 from tenure.wire.envelope import Envelope
 from tenure.worker.pipeline import MAY_BE_DEPLOYED, reason_of
 
-MAX_READ = 100  # ready jobs that are looked at to find the place of one
+MAX_READ = 100  # ready jobs that are read to find the position of one
 
 
 def explained(app: Tenure, id: str, *, has_handlers: bool) -> tuple[JobRecord | TickRecord, Explanation] | None:
-    """Why this job, or the tick that will have it, is not running; None when neither is known.
+    """Why this job, or the tick that will enqueue it, does not run; None if neither is known.
 
-    An app that was made of settings alone has no handlers, so that one which is missing tells nothing.
+    Without `has_handlers` the app was built from settings only, so a missing handler proves nothing.
     """
     jobs = app.parts().jobs
     job = None if jobs is None else jobs.find(id)
@@ -45,7 +45,7 @@ def collect_facts(app: Tenure, job: JobRecord, *, has_handlers: bool) -> Explain
 
 
 def _with_guards(facts: ExplainFacts, store: Store, app: Tenure) -> ExplainFacts:
-    """With the time by the store's clock, which leases and guards go by."""
+    """Adds the guards, and replaces `now` by the time of the store, whose clock decides about leases and guards."""
     guards = app.guards.rules.guards_of(facts.envelope) if facts.envelope else ()
     pause = pause_key(facts.job.queue)
     now, states = store.look([pause, *(guard.key for guard in guards)])
@@ -59,7 +59,7 @@ def _with_guards(facts: ExplainFacts, store: Store, app: Tenure) -> ExplainFacts
 
 
 def opened(app: Tenure, job: JobRecord, *, has_handlers: bool) -> tuple[Envelope | None, Obstacle | None]:
-    """The envelope, and what a worker with our handlers and keys would refuse the message for."""
+    """The envelope, and why a worker with the handlers and keys of this app would refuse the message."""
     envelope: Envelope | None = None
     try:
         envelope = app.channel().wire.open(job.body or b"", job.queue, job.id)
@@ -75,7 +75,7 @@ def opened(app: Tenure, job: JobRecord, *, has_handlers: bool) -> tuple[Envelope
 
 
 def _first_due(job: JobRecord, envelope: Envelope | None) -> int:
-    """When it could first start: what was put off since is due later."""
+    """When it could first start; a job that was postponed since then is due later."""
     if job.state != "delayed" or job.fence == 0:
         return job.due_at
     return to_microseconds(envelope.schedule) if envelope and envelope.schedule else job.enqueued_at
@@ -85,11 +85,11 @@ def _ahead(app: Tenure, job: JobRecord) -> int | None:
     if job.state != "ready" or app.backend.jobs is None:
         return None
     page, _ = app.backend.jobs.page("ready", job.queue, limit=MAX_READ)
-    return next((place for place, each in enumerate(page) if each.id == job.id), MAX_READ)
+    return next((position for position, each in enumerate(page) if each.id == job.id), MAX_READ)
 
 
 def _store(app: Tenure) -> Store | None:
-    """Where guards are kept, if anywhere."""
+    """The store of guards, None if there is none."""
     try:
         return app.guards.store()
     except SettingsError:

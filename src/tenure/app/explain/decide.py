@@ -1,4 +1,4 @@
-"""Why a job is not running: the decision, a pure function of facts."""
+"""Decides from the facts why a job does not run; pure functions."""
 
 from collections.abc import Iterator
 
@@ -13,27 +13,29 @@ from tenure.wire.signing import kid_of
 
 
 def explain(facts: ExplainFacts) -> Explanation:
-    """The answer first, then whatever else keeps the job from running."""
+    """The answer first, then all other reasons for which the job does not run."""
     job = facts.job
     if job.finished_at is not None:
         return Explanation(reasons=(end(job),), attempts=attempts(job))
     if job.state == "leased":
         return Explanation(reasons=tuple(_lease(facts)), attempts=attempts(job))
     first = {"delayed": (_delay,), "parked": (guard_reasons,)}.get(job.state, ())
-    # A job that was leased, could not run and was put off waits for what it lacks, not for a time.
-    deploy = (_unable, _obstacle) if job.state == "delayed" and job.fence > job.attempts + job.crashes else ()
-    checks = dict.fromkeys((*deploy, *first, _pause, _no_worker, _unable, _obstacle, guard_reasons, _will_end, _turn))
+    # A job that was leased, could not run and was delayed waits for a deploy, not for a time.
+    deploy = (_not_deployed, _obstacle) if job.state == "delayed" and job.fence > job.attempts + job.crashes else ()
+    checks = dict.fromkeys(
+        (*deploy, *first, _pause, _no_worker, _not_deployed, _obstacle, guard_reasons, _will_end, _waits_its_turn)
+    )
     return Explanation(reasons=tuple(each for check in checks for each in check(facts)), attempts=attempts(job))
 
 
 def explain_tick(tick: TickRecord) -> Explanation:
-    """A tick of a schedule whose job is not there, or not yet."""
-    advice = f"`tenure cron history {tick.schedule}` shows what became of its ticks"
+    """The reason for a tick whose job does not exist, or not yet."""
+    advice = f"`tenure cron history {tick.schedule}` shows the results of its ticks"
     if tick.state == "waiting":
-        text = f"this tick of schedule {tick.schedule!r} {tick.why or 'waits for others'}, and its job is not there yet"
+        text = f"this tick of schedule {tick.schedule!r} {tick.why or 'waits for other ticks'}; it has no job yet"
         return Explanation(reasons=(Reason(code="dependency", text=text, since=tick.noted_at, advice=advice),))
     why = f": {tick.why}" if tick.why else ""
-    text = f"this tick of schedule {tick.schedule!r} is {tick.state}{why}; a job of it is not known"
+    text = f"this tick of schedule {tick.schedule!r} is {tick.state}{why}; it has no known job"
     return Explanation(reasons=(Reason(code=f"tick_{tick.state}", text=text, since=tick.noted_at, advice=advice),))
 
 
@@ -41,26 +43,26 @@ def _lease(facts: ExplainFacts) -> Iterator[Reason]:
     job = facts.job
     holder = facts.worker_of(job.id)
     if (job.lease_until or 0) <= facts.now:
-        text = "its lease ran out: the worker that had it has vanished"
-        advice = f"a worker gives it back by itself; without any, `tenure reap {job.queue}` does"
+        text = "its lease has expired: its worker no longer renews it"
+        advice = f"a running worker makes it ready again; without workers, run `tenure reap {job.queue}`"
         yield Reason(code="lease_expired", text=text, since=job.lease_until, worker=holder, advice=advice)
     else:
         text = "it is running, or about to start" + (f", on worker {holder}" if holder else "")
-        yield Reason(code="running", text=f"{text}; its lease is kept", until=job.lease_until, worker=holder)
+        yield Reason(code="running", text=f"{text}; its lease is renewed", until=job.lease_until, worker=holder)
         if facts.workers is not None and holder is None:
-            text = "no worker that is alive says that it has it; if none does, it comes back when the lease runs out"
+            text = "no live worker reports it; if no worker renews its lease, it becomes ready when the lease expires"
             yield Reason(code="holder_unknown", text=text, until=job.lease_until)
     if job.cancel_asked:
         yield Reason(
-            code="asked_to_stop", text="somebody wants it cancelled: it is interrupted, or ends with its lease"
+            code="asked_to_stop", text="it was cancelled: its worker interrupts it, or it ends when its lease expires"
         )
 
 
 def _delay(facts: ExplainFacts) -> Iterator[Reason]:
     job = facts.job
     if job.due_at <= facts.now:
-        return  # ready in all but name: the next worker that looks promotes it
-    again = "it failed and is tried again later" if job.attempts else "it was handed back and waits"
+        return  # it is due: the next worker that leases makes it ready
+    again = "it failed and is tried again later" if job.attempts else "it was returned to the queue"
     text = "it is delayed" if job.fence == 0 else f"it is delayed: {again}"
     advice = f"`tenure jobs reschedule {job.id} --delay 0` starts it now"
     yield Reason(code="delayed", text=text, until=job.due_at, advice=advice)
@@ -76,20 +78,20 @@ def _pause(facts: ExplainFacts) -> Iterator[Reason]:
 def _no_worker(facts: ExplainFacts) -> Iterator[Reason]:
     if facts.workers is not None and not facts.listening:
         others = ", ".join(sorted({queue for worker in facts.workers for queue in worker.queues}))
-        known = f"those that are alive serve {others}" if others else "none is alive"
+        known = f"live workers serve {others}" if others else "no worker is alive"
         text = f"no worker listens on queue {facts.job.queue!r}; {known}"
         yield Reason(code="no_worker", text=text, advice=f"start one with `tenure work {facts.job.queue}`")
 
 
-def _unable(facts: ExplainFacts) -> Iterator[Reason]:
-    """What none of the workers that listen has."""
+def _not_deployed(facts: ExplainFacts) -> Iterator[Reason]:
+    """The handler or key that no listening worker has."""
     listening, job = facts.listening, facts.job
     if listening and all(each.handlers and job.handler not in each.handlers for each in listening):
-        text = f"handler {job.handler!r} is not deployed: no worker that listens has it"
+        text = f"handler {job.handler!r} is not deployed: no listening worker has it"
         yield Reason(code="not_deployed", text=text, advice="deploy the code that has it, or start its workers")
     kid = kid_of(job.body or b"")
     if kid and listening and all(each.kids and kid not in each.kids for each in listening):
-        text = f"it was sealed with key {kid!r}, which no worker that listens has"
+        text = f"it was sealed with key {kid!r}, which no listening worker has"
         yield Reason(code="key_not_deployed", text=text, advice="put the key into TENURE_KEYS of every worker")
 
 
@@ -101,9 +103,9 @@ def _obstacle(facts: ExplainFacts) -> Iterator[Reason]:
         advice = (
             "deploy what is missing: workers try it every few seconds, and move it to the dead letters after that time"
         )
-        yield Reason(code=found.code, text=f"{found.text}; it waits for that", until=found.until, advice=advice)
+        yield Reason(code=found.code, text=f"{found.text}; it waits for a deploy", until=found.until, advice=advice)
     else:
-        advice = "the first worker that takes it moves it to the dead letters"
+        advice = "the first worker that leases it moves it to the dead letters"
         yield Reason(code=found.code, text=found.text, advice=advice)
 
 
@@ -114,62 +116,65 @@ def _will_end(facts: ExplainFacts) -> Iterator[Reason]:
     if envelope.expires_at is not UNSET:
         expires = round(envelope.expires_at.timestamp() * 1_000_000)
         if expires <= max(facts.now, job.due_at if job.state == "delayed" else 0):
-            text = "it will end as expired: it may start only"
+            text = "it will end as expired: it could start only"
             yield Reason(code="expires", text=text, until=expires)
     budget = DEFAULT_MAX_CRASHES if envelope.max_crashes is UNSET else envelope.max_crashes
     if job.crashes > budget:
-        text = f"whoever ran it died, {job.crashes} times: the next worker moves it to the dead letters"
+        text = f"the process that ran it died {job.crashes} times: the next worker moves it to the dead letters"
         yield Reason(code="crash_loop", text=text)
 
 
-def _turn(facts: ExplainFacts) -> Iterator[Reason]:
-    """A job that nothing keeps from running waits for those before it, or for a free place."""
+def _waits_its_turn(facts: ExplainFacts) -> Iterator[Reason]:
+    """The reason of a job that could run: other jobs come first, or all workers are busy."""
     job, listening = facts.job, facts.listening
     if job.state not in ("ready", "delayed") or (job.state == "delayed" and job.due_at > facts.now):
         return
     if facts.ahead is None:
-        text = "its turn has not come"
+        text = "it waits for its turn"
     elif facts.ahead >= facts.max_read:
-        text = f"its turn has not come: {facts.max_read} jobs or more run before it"
+        text = f"it waits for its turn: {facts.max_read} or more jobs run before it"
     else:
-        before = "one of its queue runs" if facts.ahead == 1 else f"{facts.ahead} of its queue run"
-        text = f"{before} before it" if facts.ahead else "it is the next of its queue"
+        before = "one job of its queue runs" if facts.ahead == 1 else f"{facts.ahead} jobs of its queue run"
+        text = f"{before} before it" if facts.ahead else "it is the next job of its queue"
     if listening:
-        places, held = sum(each.concurrency for each in listening), sum(len(each.jobs) for each in listening)
-        text += f"; workers that listen: {len(listening)}, with {held} jobs in {places} places"
+        slots, held = sum(each.concurrency for each in listening), sum(len(each.jobs) for each in listening)
+        text += f"; listening workers: {len(listening)}, with {held} jobs in {slots} slots"
     yield Reason(code="turn", text=text)
 
 
-# What each reason of a death means, and what somebody should do before the job is tried again.
-DEATHS = {
-    "retries_exhausted": ("every attempt that it was allowed failed", "mend the cause, then"),
-    "timeout": ("the last attempt that it was allowed ran past its timeout", "give it more time, or mend it, then"),
-    "crash_loop": ("whoever ran it died, more often than max_crashes allows", "find what kills its process, then"),
-    "invalid_payload": ("its payload does not fit the handler", "mend the handler, or enqueue it anew;"),
+# What each reason of a dead letter means, and what to do before the job is tried again.
+DEAD_REASONS = {
+    "retries_exhausted": ("all allowed attempts failed", "fix the cause, then"),
+    "timeout": ("the last allowed attempt ran past its timeout", "raise the timeout or fix the job, then"),
+    "crash_loop": (
+        "the process that ran it died more often than max_crashes allows",
+        "find what kills the process, then",
+    ),
+    "invalid_payload": ("its payload does not fit the handler", "fix the handler, or enqueue the job again;"),
     "forbidden": ("its queue, or the settings of a built-in handler, do not allow it", "allow it, then"),
-    "malformed": ("its bytes are not an envelope", "somebody else put it there;"),
+    "malformed": ("its bytes are not an envelope", "another program put it there;"),
     "bad_signature": ("its signature is wrong, or is for another queue or id", "it was forged or moved;"),
     "wrong_audience": ("it was sealed for another audience", "see the setting audience;"),
     "out_of_scope": ("its key may not sign for its queue or handler", "see the setting scopes;"),
     "unknown_handler": ("no worker had its handler in time", "deploy the handler, then"),
-    "unknown_key": ("no worker had its key in time", "put the key into the ring, then"),
-    "unsupported_version": ("it was made by a newer release", "upgrade the workers, then"),
+    "unknown_key": ("no worker had its key in time", "add the key to the ring, then"),
+    "unsupported_version": ("a newer release of Tenure made it", "upgrade the workers, then"),
     "newer_payload": ("its payload is newer than every worker's handler", "deploy the newer handler, then"),
 }
 
 
 def end(job: JobRecord) -> Reason:
-    """The answer for a job that has ended."""
+    """The reason of a job that has ended."""
     since = job.finished_at
     if job.state != "dead":
         return Reason(code=job.state, text=f"it is {job.state}{f': {job.reason}' if job.reason else ''}", since=since)
-    what, first = DEATHS.get(job.reason or "", (f"for the reason {job.reason!r}", "mend the cause, then"))
-    text = f"it is dead: {what}" + (f" ({job.reason})" if job.reason in DEATHS else "")
-    return Reason(code="dead", text=text, since=since, advice=f"{first} `tenure dead replay {job.id}`")
+    what, remedy = DEAD_REASONS.get(job.reason or "", (f"for the reason {job.reason!r}", "fix the cause, then"))
+    text = f"it is dead: {what}" + (f" ({job.reason})" if job.reason in DEAD_REASONS else "")
+    return Reason(code="dead", text=text, since=since, advice=f"{remedy} `tenure dead replay {job.id}`")
 
 
 def attempts(job: JobRecord) -> tuple[AttemptSummary, ...]:
-    """Those that are kept: the newest failures, and the one that ended the job well."""
+    """The stored attempts: the newest failures, and the attempt that succeeded."""
     failed = tuple(AttemptSummary(number=each.attempt, failure=each, run=each.run) for each in job.failures)
     last = job.failures[-1].run if job.failures else None
     if job.run is None or job.run == last:

@@ -1,4 +1,4 @@
-"""What there is to know about a job that somebody asks about, and what is answered."""
+"""The facts about a job for `tenure explain`, and the explanation."""
 
 from typing import NamedTuple
 
@@ -13,9 +13,10 @@ from tenure.wire.envelope import Envelope
 
 
 class Reason(Struct, frozen=True, kw_only=True):
-    """One thing that is so: `code` for programs, `text` for people, `advice` on what to do.
+    """One reason: `code` is for programs, `text` for people, `advice` says what to do.
 
-    `since` and `until` are UTC microseconds; `job` and `worker` are those that the job waits for, or that have it.
+    `since` and `until` are UTC microseconds. `job` is the job for which this one waits. `worker` is the worker that
+    runs one of the two.
     """
 
     code: str
@@ -28,7 +29,7 @@ class Reason(Struct, frozen=True, kw_only=True):
 
 
 class AttemptSummary(Struct, frozen=True, kw_only=True):
-    """What happened in one attempt; `failure` is None for the one that ended the job well."""
+    """The result of one attempt; `failure` is None for the attempt that succeeded."""
 
     number: int
     failure: Failure | None = None
@@ -36,7 +37,7 @@ class AttemptSummary(Struct, frozen=True, kw_only=True):
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """The first reason is the answer, the others hold besides."""
+    """The first reason is the answer; the others apply as well."""
 
     reasons: tuple[Reason, ...]
     attempts: tuple[AttemptSummary, ...] = ()
@@ -47,7 +48,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
 
 class Obstacle(Struct, frozen=True):
-    """Why the message cannot run with this app's handlers and keys; `until` is when it dies of that, 0 at once."""
+    """Why the message cannot run with this app's handlers and keys; it is dead at `until`, 0 means at once."""
 
     code: str
     text: str
@@ -62,9 +63,9 @@ class Guarded(NamedTuple):
 
 
 class ExplainFacts(Struct, frozen=True, kw_only=True):
-    """All that is known; `workers` is None where nobody keeps a roster, `ahead` where the place is not known.
+    """All facts; `workers` is None without a registry of workers.
 
-    `ahead` counts the ready jobs that run before this one, up to `max_read`.
+    `ahead` counts the ready jobs that run before this one, up to `max_read`; None if that is not known.
     """
 
     job: JobRecord
@@ -83,5 +84,5 @@ class ExplainFacts(Struct, frozen=True, kw_only=True):
         return [worker for worker in self.workers or () if self.job.queue in worker.queues]
 
     def worker_of(self, id: str) -> str | None:
-        """The worker that says it has this job."""
+        """The worker that reports this job among its own."""
         return next((worker.id for worker in self.workers or () if id in worker.jobs), None)

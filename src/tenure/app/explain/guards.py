@@ -16,8 +16,8 @@ def guard_reasons(facts: ExplainFacts) -> Iterator[Reason]:
     for refusal, state in refusals:
         yield _refused(facts, refusal, state)
     if job.waits_for and not any(refusal.key == job.waits_for for refusal, _ in refusals):
-        what = words_of(job.waits_for).what
-        yield Reason(code="waking", text=f"it waited for {what}, which is free by now: a worker wakes it in seconds")
+        what = text_of(job.waits_for).what
+        yield Reason(code="waking", text=f"it waited for {what}, which is free now: a worker wakes it within seconds")
 
 
 def _refusals(facts: ExplainFacts) -> Iterator[tuple[Refusal, State | None]]:
@@ -28,29 +28,29 @@ def _refusals(facts: ExplainFacts) -> Iterator[tuple[Refusal, State | None]]:
 
 
 def _refused(facts: ExplainFacts, refusal: Refusal, state: State | None) -> Reason:
-    what, frees = words_of(refusal.key)
+    what, frees = text_of(refusal.key)
     if refusal.reason == "done":
-        text = f"job {refusal.first} has done it already under {what}: it will be skipped"
-        return Reason(code="done_before", text=text, job=refusal.first, advice=f"to have it run all the same: {frees}")
+        text = f"job {refusal.first} is already done under {what}: this job will be skipped"
+        return Reason(code="done_before", text=text, job=refusal.first, advice=f"to run it anyway: {frees}")
     if refusal.reason == "rate_limited":
-        return Reason(code="rate_limited", text=f"{what} allows no more", until=refusal.until, advice=f"or {frees}")
+        return Reason(code="rate_limited", text=f"{what} is used up", until=refusal.until, advice=f"or {frees}")
     holders = [hold for hold in _holders(state) if hold.until > facts.now]
     holder = min(holders, key=lambda hold: hold.since, default=None)
     if refusal.reason == "circuit_open" and holder is None:
-        text, advice = f"{what} is open after failures in a row", f"one job tries then; {frees} closes it now"
+        text, advice = f"{what} is open after failures in a row", f"then one job tries; {frees} closes it now"
         return Reason(code="circuit_open", text=text, until=refusal.until, advice=advice)
     worker = facts.worker_of(holder.id) if holder else None
-    who = f"job {holder.id}{f' on worker {worker}' if worker else ''}" if holder else "another job"
+    holder_name = f"job {holder.id}{f' on worker {worker}' if worker else ''}" if holder else "another job"
     held = "is probed by" if refusal.reason == "circuit_open" else "is held by"
     if len(holders) > 1:
-        held = f"is not free: all {len(holders)} are held, for the longest by"
+        held = f"is not free: all {len(holders)} are held, the oldest by"
     return Reason(
         code={"busy": "locked", "claimed": "claimed", "circuit_open": "circuit_open"}[refusal.reason],
-        text=f"{what} {held} {who}",
+        text=f"{what} {held} {holder_name}",
         since=(holder.since or None) if holder else None,
         job=holder.id if holder else None,
         worker=worker,
-        advice=f"it is woken when that ends; {frees} frees it at once, whoever holds it",
+        advice=f"it is woken when that job ends; {frees} frees it at once, also while that job runs",
     )
 
 
@@ -66,29 +66,29 @@ def _holders(state: State | None) -> tuple[Hold, ...]:
             return ()
 
 
-class GuardWords(NamedTuple):
-    """`what` a job waits for, and the call that `frees` it whichever job holds it."""
+class GuardText(NamedTuple):
+    """`what` a job waits for, and the call that `frees` it, also while another job holds it."""
 
     what: str
     frees: str
 
 
 _KINDS = {
-    "once:": GuardWords("the idempotency key {}", "app.forget({})"),
-    "lock:": GuardWords("the single-instance lock {}", "app.guards.unlock({})"),
-    "most:handler:": GuardWords("one of the places of handler {}", "app.guards.free({})"),
-    "most:key:": GuardWords("one of the places of key {}", 'app.guards.free("", {})'),
-    "rate:handler:": GuardWords("the rate of handler {}", "app.guards.rate(1, handler={}).reset()"),
-    "rate:key:": GuardWords("the rate of key {}", "app.guards.rate(1, key={}).reset()"),
-    "rate:queue:": GuardWords("the rate of queue {}", "app.guards.queue({}).reset()"),
-    "breaker:": GuardWords("the circuit breaker {}", "app.guards.breaker({}).reset()"),
+    "once:": GuardText("the idempotency key {}", "app.forget({})"),
+    "lock:": GuardText("the single-instance lock {}", "app.guards.unlock({})"),
+    "most:handler:": GuardText("a slot of handler {}", "app.guards.free({})"),
+    "most:key:": GuardText("a slot of key {}", 'app.guards.free("", {})'),
+    "rate:handler:": GuardText("the rate of handler {}", "app.guards.rate(1, handler={}).reset()"),
+    "rate:key:": GuardText("the rate of key {}", "app.guards.rate(1, key={}).reset()"),
+    "rate:queue:": GuardText("the rate of queue {}", "app.guards.queue({}).reset()"),
+    "breaker:": GuardText("the circuit breaker {}", "app.guards.breaker({}).reset()"),
 }
 
 
-def words_of(key: str) -> GuardWords:
-    """The words for a key that `tenure.guards.states` made."""
-    for kind, words in _KINDS.items():
+def text_of(key: str) -> GuardText:
+    """The texts for a key that `tenure.guards.states` made."""
+    for kind, text in _KINDS.items():
         if key.startswith(kind):
             name = repr(key.removeprefix(kind))
-            return GuardWords(words.what.format(name), words.frees.format(name))
-    return GuardWords(f"the guard {key!r}", "")
+            return GuardText(text.what.format(name), text.frees.format(name))
+    return GuardText(f"the guard {key!r}", "")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tenure.app.doctor.checks import MARGIN
+from tenure.app.doctor.checks import STOP_MARGIN
 from tenure.cli.app_loader import app_location
 from tenure.settings import load
 
@@ -112,5 +112,5 @@ def _configuration(template: str, name: str, user: str | None, processes: int) -
         folder=Path.cwd(),
         command=f"{tenure} --app {app} work --processes {processes} --quiet",
         grace=settings.stop_grace,
-        stop=settings.stop_grace + MARGIN,
+        stop=settings.stop_grace + STOP_MARGIN,
     )

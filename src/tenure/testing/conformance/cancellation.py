@@ -94,7 +94,7 @@ class CancellationTests:
     def test_the_request_is_not_for_another_owner_or_fence(self, backend: FullBackend) -> None:
         (lease,) = put_and_take(backend, make(1))
         backend.control.cancel([ONE])
-        strangers = [msgspec.structs.replace(lease, owner="somebody else"), msgspec.structs.replace(lease, fence=2)]
+        strangers = [msgspec.structs.replace(lease, owner="another owner"), msgspec.structs.replace(lease, fence=2)]
         assert backend.control.cancel_requested(strangers) == []
 
     @needs("control", "jobs")
@@ -246,6 +246,6 @@ class CancellationTests:
         (stale,) = put_and_take(backend, make(1))
         backend.nack([Nack(lease=stale)])
         (present,) = take(backend)
-        stranger = msgspec.structs.replace(present, owner="somebody else")
+        stranger = msgspec.structs.replace(present, owner="another owner")
         backend.control.save_progress([(stale, Progress(1, 2)), (stranger, Progress(1, 2))])
         assert known(backend).progress is None

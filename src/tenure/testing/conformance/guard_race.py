@@ -1,6 +1,6 @@
 """Many processes that race for the same keys: `python -m tenure.testing.conformance.guard_race URL COUNT`.
 
-Each prints a line for each thing it wins; nobody releases anything, so that whoever wins has won for good.
+Each process prints a line for each guard it takes; no process releases a guard, so each guard has one winner.
 They start together: all are forked from one that has imported everything, and wait for the same signal.
 """
 
@@ -67,7 +67,7 @@ def main(url: str, count: int) -> int:
 
 
 def _fork(url: str, number: int, gate: int, shut: int) -> int:
-    """The racer's pid; it waits until nobody keeps the gate shut."""
+    """The pid of the new process; it starts when the gate opens."""
     pid = os.fork()
     if pid:
         return pid

@@ -29,24 +29,24 @@ from tenure.testing.conformance.messages import (
 
 LOCK = ConcurrencyLimit("lock:report")
 DONE = Ending(over=True, succeeded=True)
-SOMEBODY = Holder("somebody", 1, 60.0)
+OTHER_HOLDER = Holder("another-job", 1, 60.0)
 
 
 def holder(lease: Lease, seconds: float = 60.0) -> Holder:
     return Holder(lease.id, lease.fence, seconds)
 
 
-def hold(backend: FullBackend, *guards: Guard, by: Holder = SOMEBODY) -> None:
+def hold(backend: FullBackend, *guards: Guard, by: Holder = OTHER_HOLDER) -> None:
     """Somebody holds these."""
     assert backend.guards.change([take_guards(guards, by)]) == [None]
 
 
-def release(backend: FullBackend, *guards: Guard, by: Holder = SOMEBODY) -> None:
+def release(backend: FullBackend, *guards: Guard, by: Holder = OTHER_HOLDER) -> None:
     backend.guards.change([settle_guards(guards, by, DONE)])
 
 
 def parked(backend: FullBackend, *messages: int, key: str = LOCK.key) -> list[Lease]:
-    """Put these, and let them wait for a key that somebody holds."""
+    """Put these, and let them wait for a key that another job holds."""
     leases = put_and_take(backend, *(make(number) for number in messages))
     assert park(backend, leases, key) == []
     return leases
@@ -91,7 +91,7 @@ class ParkingTests:
             release(backend, LOCK)
             (lease,) = take(backend, 3)
             woken += numbers([lease])
-            hold(backend, LOCK, by=SOMEBODY)
+            hold(backend, LOCK, by=OTHER_HOLDER)
         assert woken == [2, 3, 1]
 
     @needs("parking")

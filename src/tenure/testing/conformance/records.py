@@ -78,7 +78,7 @@ class RecordTests:
 
     @needs("jobs")
     def test_an_unknown_id_is_not_found(self, backend: FullBackend) -> None:
-        assert backend.jobs.find("nobody") is None
+        assert backend.jobs.find("no-such-job") is None
 
     @needs("jobs")
     def test_a_waiting_message_is_found_with_all_that_was_put(self, backend: FullBackend) -> None:

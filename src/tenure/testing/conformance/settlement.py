@@ -98,7 +98,7 @@ class SettlementTests:
     def test_another_owner_changes_nothing(self, backend: FullBackend) -> None:
         (lease,) = put_and_take(backend, make(1))
         before = what_is_known(backend)
-        stranger = msgspec.structs.replace(lease, owner="somebody else")
+        stranger = msgspec.structs.replace(lease, owner="another owner")
         assert settle_every_way(backend, stranger) == Lost([stranger], [stranger], [stranger], [stranger])
         assert what_is_known(backend) == before
         assert backend.ack([Ack(lease=lease)]) == []
