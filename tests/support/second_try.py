@@ -1,7 +1,8 @@
 """The second try of tests that are marked `timing`: a busy machine may miss a deadline that the code keeps.
 
-Only the test itself is tried again, not its fixtures, and only once. The summary at the end of a run lists what was
-tried again, because a race looks the same as a missed deadline. Any other test that fails has failed.
+Only a failure of the test itself counts, not one of its fixtures, and a test is tried again once. The summary at the
+end of a run lists what was tried again, because a race looks the same as a missed deadline. Any other test that fails
+has failed.
 """
 
 import pytest
