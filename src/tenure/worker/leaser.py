@@ -98,7 +98,7 @@ class Leaser:
         if limit <= 0:
             self._wait_for_demand()
             return
-        self._lease(limit, before, is_scarce=limit < wanted and self._limits.are_shared)
+        self._lease(limit, before, is_scarce=self._limits.are_shared and self._limits.are_reserved())
 
     def _lease(self, limit: int, before: int | None, *, is_scarce: bool) -> None:
         asked = time.monotonic()
@@ -223,6 +223,13 @@ class RunLimits:
             reserved = max(0, min(wanted, self._max_jobs - unsettled - counted_jobs(self._tally)))
             self._reserved += reserved
         return reserved
+
+    def are_reserved(self) -> bool:
+        """Whether nothing is left for other lanes: a lane that waited for jobs now would keep them from leasing."""
+        if self._max_jobs is None:
+            return False
+        with self._lock:
+            return len(self._held) + self._reserved + counted_jobs(self._tally) >= self._max_jobs
 
     def release(self, count: int) -> None:
         if self._max_jobs is not None:

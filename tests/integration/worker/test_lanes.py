@@ -84,6 +84,23 @@ def test_a_bounded_worker_with_work_in_one_lane_only_ends_too(app, worker, run_w
     assert run_within(worker("a", "b", "c", max_jobs=5)) == {"acked": 5}
 
 
+@pytest.mark.parametrize("queue", ["a", "b", "c"])
+def test_a_bounded_worker_that_waits_runs_the_first_job_of_any_lane(app, worker, queue):
+    @app.job
+    def note(): ...
+
+    working = worker("a", "b", "c", max_jobs=1)
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(working.run)
+        assert working.ready.wait(30)
+        threading.Event().wait(0.7)  # longer than a lease call waits, so that one lane has reserved the job again
+        note.using(queue=queue).enqueue()
+        timer = threading.Timer(15, working.stop)
+        timer.start()
+        assert running.result(30) == {"acked": 1}
+        timer.cancel()
+
+
 def test_a_worker_is_ready_once_every_lane_has_had_an_answer(app, worker):
     working = worker("a", "b")
     with ThreadPoolExecutor(1) as threads:

@@ -86,6 +86,22 @@ def test_what_was_claimed_and_not_granted_can_be_claimed_by_another(bounds):
     assert bounded.reserve(7) == 7
 
 
+def test_a_lane_that_reserves_the_last_jobs_knows_that_the_others_have_none(bounds):
+    bounded = bounds(max_jobs=3)
+    bounded.reserve(2)
+    assert not bounded.are_reserved()
+    bounded.reserve(1)
+    assert bounded.are_reserved()
+    bounded.release(1)
+    assert not bounded.are_reserved()
+
+
+def test_without_a_limit_there_is_always_something_left(bounds):
+    endless = bounds()
+    endless.reserve(250)
+    assert not endless.are_reserved()
+
+
 def test_what_is_held_and_what_was_settled_count(bounds, holdings, tally, lease_of):
     bounded = bounds(max_jobs=10)
     holdings.hold([lease_of()], 0.0, 15.0)
