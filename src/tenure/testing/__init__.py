@@ -1,4 +1,4 @@
-"""For tests: a clock that stands still, jobs to look at and run, and the suites that decide what a backend is.
+"""For tests: a clock that the test moves, functions that list and run jobs, and the suites that a backend must pass.
 
 `tenure.testing.conformance` needs pytest and `tenure.testing.model` needs hypothesis; the rest needs neither.
 """

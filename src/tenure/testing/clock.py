@@ -1,4 +1,4 @@
-"""FakeClock: time that stands still until a test moves it."""
+"""FakeClock: a clock that moves only when a test advances it."""
 
 import time
 from datetime import datetime
@@ -9,7 +9,7 @@ from tenure.clock import MICROSECOND, to_microseconds
 class FakeClock:
     """Starts at the present unless given an aware datetime; give it to `Tenure(..., clock=clock)`.
 
-    It moves what is stored and measured: due times, leases, retention. Blocking calls still wait in real time.
+    Due times, leases and retention follow it. Blocking calls still wait in real time.
     """
 
     def __init__(self, start: datetime | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Jobs in tests: look at what an app enqueued, and run what is due, in the thread of the test."""
+"""For tests: list the jobs that an app enqueued, and run the due ones in the thread of the test."""
 
 from collections import Counter
 from datetime import datetime
@@ -52,7 +52,7 @@ class EnqueuedJob(Struct, frozen=True, kw_only=True):
 
 
 def run_due(app: App, *queues: str) -> Counter[Status]:
-    """Run every job that is ready now, and what those jobs enqueue, on these queues or on all; returns what became.
+    """Run every ready job, and the jobs that those enqueue, on these queues or on all; returns a count of each status.
 
     Jobs that fail and back off are not waited for: advance the app's FakeClock and call it again.
     """
@@ -69,8 +69,8 @@ def enqueued(
 ) -> list[EnqueuedJob]:
     """The jobs that wait, ready or delayed, in the order they would run once due; only on `memory://`.
 
-    It asks the backend instead of listening to events, so that nothing has to be installed before the code
-    under test runs, and what has run meanwhile is not shown. Backends with many messages offer no such list.
+    It reads the backend and does not listen to events, so nothing has to be installed before the code under test
+    runs. Jobs that have run meanwhile are not listed.
     """
     channel = app.channel()
     if not isinstance(channel.backend.jobs, MemoryJobs):
@@ -94,7 +94,7 @@ def assert_enqueued(app: App, handler: str | JobFunction[..., Any], /, **argumen
 def _queues(app: App) -> list[str]:
     backend = app.channel().backend
     if backend.queues is None:
-        raise TenureError("this backend cannot tell which queues it has; name them: run_due(app, 'emails')")
+        raise TenureError("this backend cannot list its queues; name them: run_due(app, 'emails')")
     return list(backend.queues.counts())
 
 

@@ -20,14 +20,14 @@ queues = st.permutations(QUEUES).flatmap(lambda names: st.sampled_from([names, n
 delays = st.sampled_from([0.0, 0.0, 0.5, 5.0])
 seconds = st.sampled_from([1.0, 10.0])
 charges = st.sampled_from([None, "attempt", "crash", "suspect"])
-some = st.lists(st.integers(0, 10**6), min_size=1, max_size=5)
+picked = st.lists(st.integers(0, 10**6), min_size=1, max_size=5)
 
 
-steerable = precondition(lambda machine: machine.backend.control is not None)
+with_control = precondition(lambda machine: machine.backend.control is not None)
 
 
 class ModelComparison(RuleBasedStateMachine):
-    """Every rule asks both and compares; every invariant looks at both."""
+    """Each rule calls the backend and the model and compares the answers; each invariant compares their states."""
 
     open_backend: Callable[[Clock], FullBackend]
 
@@ -48,7 +48,7 @@ class ModelComparison(RuleBasedStateMachine):
         messages = [self._message(queue, priority, delay) for priority, delay in jobs]
         assert self.backend.put(messages) == self.model.put(messages, self.clock.now())
 
-    @rule(picks=some)
+    @rule(picks=picked)
     def put_what_is_known(self, picks: list[int]) -> None:
         known = [id for id in self._pick(self.ids, picks) if id in self.model.jobs]
         messages = [self.model.jobs[id].message for id in known]
@@ -68,24 +68,24 @@ class ModelComparison(RuleBasedStateMachine):
             self.fences[lease.id] = lease.fence
         self.leases += leases
 
-    @rule(picks=some, state=st.sampled_from(["done", "cancelled", "expired"]))
+    @rule(picks=picked, state=st.sampled_from(["done", "cancelled", "expired"]))
     def ack(self, picks: list[int], state: Terminal) -> None:
-        verdicts = [Ack(lease=lease, state=state) for lease in self._certain(picks)]
+        verdicts = [Ack(lease=lease, state=state) for lease in self._decided(picks)]
         assert self.backend.ack(verdicts) == self.model.settle(verdicts, self.clock.now())
 
-    @rule(picks=some, delay=delays, charge=charges)
+    @rule(picks=picked, delay=delays, charge=charges)
     def nack(self, picks: list[int], delay: float, charge: Charge | None) -> None:
-        verdicts = [Nack(lease=lease, delay=delay, charge=charge) for lease in self._certain(picks)]
+        verdicts = [Nack(lease=lease, delay=delay, charge=charge) for lease in self._decided(picks)]
         assert self.backend.nack(verdicts) == self.model.settle(verdicts, self.clock.now())
 
-    @rule(picks=some, charge=charges)
+    @rule(picks=picked, charge=charges)
     def abandon(self, picks: list[int], charge: Charge | None) -> None:
-        verdicts = [Abandon(lease=lease, reason="failed", charge=charge) for lease in self._certain(picks)]
+        verdicts = [Abandon(lease=lease, reason="failed", charge=charge) for lease in self._decided(picks)]
         assert self.backend.abandon(verdicts) == self.model.settle(verdicts, self.clock.now())
 
-    @rule(picks=some, seconds=seconds)
+    @rule(picks=picked, seconds=seconds)
     def renew(self, picks: list[int], seconds: float) -> None:
-        leases = self._certain(picks)
+        leases = self._decided(picks)
         expires = self.clock.now() + round(seconds * MICROSECOND)
         assert self.backend.renew(leases, seconds=seconds) == self.model.renew(leases, expires)
 
@@ -95,39 +95,39 @@ class ModelComparison(RuleBasedStateMachine):
         assert {(each.id, each.crashed) for each in reaped} == self.model.reap(queues, self.clock.now())
         assert len({each.id for each in reaped}) == len(reaped)
 
-    @rule(picks=some)
+    @rule(picks=picked)
     def replay(self, picks: list[int]) -> None:
         ids = self._pick(self.ids, picks)
         assert set(self.backend.dead_letters.replay(ids)) == self.model.replay(ids, self.clock.now())
 
-    @rule(picks=some)
+    @rule(picks=picked)
     def discard(self, picks: list[int]) -> None:
         ids = self._pick(self.ids, picks)
         assert set(self.backend.dead_letters.discard(ids)) == self.model.discard(ids)
 
-    @steerable
-    @rule(picks=some)
+    @with_control
+    @rule(picks=picked)
     def cancel(self, picks: list[int]) -> None:
         ids = list(dict.fromkeys(self._pick(self.ids, picks)))
         assert self.backend.control.cancel(ids) == self.model.cancel(ids)
 
     @precondition(lambda machine: machine.backend.control is not None)
-    @rule(picks=some, delay=delays)
+    @rule(picks=picked, delay=delays)
     def reschedule(self, picks: list[int], delay: float) -> None:
         ids = list(dict.fromkeys(self._pick(self.ids, picks)))
         due = self.clock.now() + round(delay * MICROSECOND)
         assert self.backend.control.reschedule(ids, delay=delay) == self.model.reschedule(ids, due)
 
-    @steerable
-    @rule(picks=some, done=st.integers(0, 9))
+    @with_control
+    @rule(picks=picked, done=st.integers(0, 9))
     def note_progress(self, picks: list[int], done: int) -> None:
-        items = [(lease, Progress(float(done), 9.0)) for lease in self._certain(picks)]
+        items = [(lease, Progress(float(done), 9.0)) for lease in self._decided(picks)]
         self.backend.control.save_progress(items)
         self.model.note_progress(items)
 
-    @steerable
+    @with_control
     @invariant()
-    def every_lease_hears_what_it_was_asked(self) -> None:
+    def every_holder_sees_its_cancel_request(self) -> None:
         assert self.backend.control.cancel_requested(self.leases) == self.model.asked_to_stop(self.leases)
 
     @rule(seconds=st.sampled_from([0.001, 0.6, 3.0, 30.0]))
@@ -155,10 +155,10 @@ class ModelComparison(RuleBasedStateMachine):
         self.ids.append(id)
         return Message(id=id, queue=queue, body=id.encode(), handler="greet", priority=priority, delay=delay)
 
-    def _certain(self, picks: list[int]) -> list[Lease]:
-        """Some of the leases ever granted, held and lost ones, but none that the model leaves in doubt."""
+    def _decided(self, picks: list[int]) -> list[Lease]:
+        """Some of the leases ever granted, held and lost ones, but none whose state is undecided."""
         now = self.clock.now()
-        return [lease for lease in self._pick(self.leases, picks) if not self.model.in_doubt(lease, now)]
+        return [lease for lease in self._pick(self.leases, picks) if not self.model.is_undecided(lease, now)]
 
     @staticmethod
     def _pick(values: list, picks: list[int]) -> list:  # type: ignore[type-arg]

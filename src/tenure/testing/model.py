@@ -1,4 +1,4 @@
-"""A second opinion on backends: what the verbs mean, on one dictionary, and a machine that compares.
+"""A model of a backend on one dictionary, and a state machine that compares a backend with it.
 
 `machine_for` needs hypothesis, which it imports itself; nothing else here does.
 A lease that expired and was not reaped yet is never settled: backends may differ there.
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Known:
-    """What should be true of one message."""
+class ModelJob:
+    """The expected state of one message."""
 
     message: Message
-    place: tuple[int, int]
+    position: tuple[int, int]
     due: int
     state: str = "waiting"
     attempts: int = 0
@@ -39,9 +39,9 @@ class Known:
 
 @dataclass
 class Model:
-    """One flat dictionary, searched from end to end: slow, and plain enough to be believed."""
+    """All jobs in one dictionary that each method searches: slow, but simple enough to be checked by reading."""
 
-    jobs: dict[str, Known] = field(default_factory=dict)
+    jobs: dict[str, ModelJob] = field(default_factory=dict)
     puts: int = 0
 
     def put(self, messages: Iterable[Message], now: int) -> list[str]:
@@ -49,7 +49,7 @@ class Model:
         for message in messages:
             if message.id not in self.jobs:
                 due = now + round(message.delay * MICROSECOND)
-                self.jobs[message.id] = Known(message, self._place_at_the_end(message), due)
+                self.jobs[message.id] = ModelJob(message, self._last_position(message), due)
                 fresh.append(message.id)
         return fresh
 
@@ -106,30 +106,30 @@ class Model:
         return reaped
 
     def cancel(self, ids: Iterable[str]) -> dict[str, CancelResult]:
-        fates: dict[str, CancelResult] = {}
+        results: dict[str, CancelResult] = {}
         for id in ids:
             job = self.jobs.get(id)
             if job is None:
-                fates[id] = "unknown"
+                results[id] = "unknown"
             elif job.state == "leased":
-                job.asked, fates[id] = True, "asked"
+                job.asked, results[id] = True, "asked"
             elif job.state == "waiting":
-                job.state, fates[id] = "cancelled", "cancelled"
+                job.state, results[id] = "cancelled", "cancelled"
             else:
-                fates[id] = "too_late"
-        return fates
+                results[id] = "too_late"
+        return results
 
     def reschedule(self, ids: Iterable[str], due: int) -> dict[str, RescheduleResult]:
-        turns: dict[str, RescheduleResult] = {}
+        results: dict[str, RescheduleResult] = {}
         for id in ids:
             job = self.jobs.get(id)
             if job is None:
-                turns[id] = "unknown"
+                results[id] = "unknown"
             elif job.state == "waiting":
-                job.due, turns[id] = due, "rescheduled"
+                job.due, results[id] = due, "rescheduled"
             else:
-                turns[id] = "running" if job.state == "leased" else "too_late"
-        return turns
+                results[id] = "running" if job.state == "leased" else "too_late"
+        return results
 
     def asked_to_stop(self, leases: Iterable[Lease]) -> list[Lease]:
         return [lease for lease in leases if self.holds(lease) and self.jobs[lease.id].asked]
@@ -143,7 +143,7 @@ class Model:
         dead = self.dead_among(ids)
         for id in sorted(dead):
             job = self.jobs[id]
-            job.place = self._place_at_the_end(job.message)
+            job.position = self._last_position(job.message)
             job.state, job.suspect, job.due = "waiting", False, now
             job.attempts = job.crashes = 0
         return dead
@@ -158,8 +158,8 @@ class Model:
         job = self.jobs.get(lease.id)
         return job is not None and job.state == "leased" and job.fence == lease.fence
 
-    def in_doubt(self, lease: Lease, now: int) -> bool:
-        """Expired but not reaped: whether it may still be settled is left open."""
+    def is_undecided(self, lease: Lease, now: int) -> bool:
+        """Expired but not reaped: backends may or may not still settle it."""
         return self.holds(lease) and self.jobs[lease.id].expires <= now
 
     def dead_among(self, ids: Iterable[str]) -> set[str]:
@@ -171,15 +171,15 @@ class Model:
             found.setdefault(job.message.queue, Counter())[job.state] += 1
         return found
 
-    def _ready(self, queue: str, now: int) -> list[Known]:
+    def _ready(self, queue: str, now: int) -> list[ModelJob]:
         ready = [
             job
             for job in self.jobs.values()
             if job.message.queue == queue and job.state == "waiting" and job.due <= now
         ]
-        return sorted(ready, key=lambda job: job.place)
+        return sorted(ready, key=lambda job: job.position)
 
-    def _place_at_the_end(self, message: Message) -> tuple[int, int]:
+    def _last_position(self, message: Message) -> tuple[int, int]:
         self.puts += 1
         return (-message.priority, self.puts)
 

@@ -2,8 +2,8 @@
 
 The settler renews and settles locks by their token; the peeker reads dead letters. The objects of the SDK are not
 thread-safe, so each of the four has a lock. Opening a link takes half a second: it is opened once and kept. A receiver
-leaves its credit with the service when it stops waiting, and messages that arrive then are locked in vain: an entity
-that is not asked again soon must be paused.
+leaves its credit with the service when it stops waiting. The service then locks arriving messages that no worker
+reads, so an entity that is not asked again soon must be paused.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Receiver: makes leases of received messages, and holds their locks in the LockTable.
 
 A background thread pauses the entities that were not asked for messages recently, because the service would lock
-messages for them in vain.
+messages that no worker reads.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""ArchiveConformance: the tests that decide what an archive of jobs is."""
+"""ArchiveConformance: the tests that every archive of jobs must pass."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ START = 1_700_000_000_000_000
 
 
 def job(number: int, state: str = "done", **fields: Any) -> JobRecord:
-    """One that ended `number` seconds after the start, unless `fields` say otherwise."""
+    """A job that ended `number` seconds after START, unless `fields` say otherwise."""
     usual: dict[str, Any] = {
         "id": id_of(number),
         "queue": QUEUE,

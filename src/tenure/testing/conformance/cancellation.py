@@ -1,4 +1,4 @@
-"""What cancelling and following promise: a waiting job never runs, a running one is asked, and no request is lost."""
+"""Cancellation and progress: a cancelled job that waits never runs; a running one is asked, and no request is lost."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -206,7 +206,9 @@ class CancellationTests:
             go.wait(WAIT_TIMEOUT)
             chunks = [everything[first : first + 9][::-1] for first in range(0, 400, 9)][::-1]
             return {
-                id: fate for chunk in chunks for id, fate in backend.control.cancel([id_of(n) for n in chunk]).items()
+                id: result
+                for chunk in chunks
+                for id, result in backend.control.cancel([id_of(n) for n in chunk]).items()
             }
 
         def work() -> list[int]:
@@ -216,8 +218,8 @@ class CancellationTests:
         with ThreadPoolExecutor(3) as threads:
             runs, cancelling = [threads.submit(work) for _ in range(2)], threads.submit(cancel)
             ran = [number for run in runs for number in run.result(WAIT_TIMEOUT)]
-            fates = cancelling.result(WAIT_TIMEOUT)
-        cancelled = [number for number in everything if fates[id_of(number)] == "cancelled"]
+            results = cancelling.result(WAIT_TIMEOUT)
+        cancelled = [number for number in everything if results[id_of(number)] == "cancelled"]
         assert sorted(ran + cancelled) == everything
 
     @needs("control", SHARED)

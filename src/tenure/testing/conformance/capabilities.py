@@ -1,4 +1,4 @@
-"""Capabilities: what a backend may lack, and the visible, counted skip of the tests that need it."""
+"""Capabilities: what a backend may lack. Tests that need a missing one are skipped, by name and counted."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,13 +11,13 @@ PARTS = (
     *("jobs", "queues", "dead_letters", "control", "workers", "stats"),
     *("guards", "parking", "unique", "ledger", "archive"),
 )
-SHARED = "Shared"  # other processes can open it by its URL, and what they put and lease outlives them
+SHARED = "Shared"  # other processes can open it by its URL; messages and leases survive the process
 EVERY = frozenset({*PARTS, SHARED})
 UNIQUE_IDS = "UniqueIds"  # an id that is known is stored once
 LINGERING = "LingeringLeases"  # a lease outlives the process that held it, until it expires
 ADDED_LETTERS = "AddedLetters"  # dead letters can be stored without a lease
-PLACES = "Places"  # priorities are served in their order, and what comes back takes its old place
-# What every backend can do, unless its suite says that it `lacks` it:
+PLACES = "Places"  # priorities are served in order, and a returned message takes its old place
+# What every backend can do, unless its suite names it in `lacks`:
 USUAL = frozenset({UNIQUE_IDS, LINGERING, PLACES, ADDED_LETTERS})
 
 

@@ -1,4 +1,4 @@
-"""What concurrency promises: many threads and processes share a backend, each message has one holder, none is lost."""
+"""Concurrency: many threads and processes share a backend; each message has one holder, and none is lost."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ def start(verb: str, url: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def hold_and_die(url: str, count: int) -> None:
-    """Have another process lease the first so many messages, and kill it."""
+    """Start a process that leases the first `count` messages, and kill it."""
     with start("hold", url, QUEUE, str(count)) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == f"holding {count}\n"
@@ -48,7 +48,7 @@ def hold_and_die(url: str, count: int) -> None:
 class ConcurrencyTests:
     @pytest.fixture
     def url(self) -> str:
-        """Where other processes open the backend under test; override it where that can be done."""
+        """Where other processes open the backend under test; override it if the backend is Shared."""
         raise NotImplementedError("a backend that is Shared needs a fixture `url`")
 
     def test_a_thousand_messages_are_leased_once_each_by_many_threads(self, backend: FullBackend) -> None:

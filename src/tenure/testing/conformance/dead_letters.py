@@ -1,4 +1,4 @@
-"""What dead letters promise: everything is kept, pages are stable, and a replay is a fresh start."""
+"""Dead letters: all data of a job is stored, pages are stable, and a replay resets the counters."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def kill(backend: FullBackend, *messages: int, queue: str = QUEUE) -> None:
 
 
 def a_few_dead(backend: FullBackend, clock: AdvancingClock) -> list[JobRecord]:
-    """Four letters that differ in everything that can be asked for; 2 and 3 died together, between the others."""
+    """Four dead letters that differ in every field of a filter; 2 and 3 died together, between the others."""
     for group in ([make(1)], [make(2, handler="pay"), make(3, queue=OTHER)], [make(4, name="a Birthday card")]):
         backend.put(group)
         leases = [lease for message in group for lease in take(backend, 1, message.queue)]
@@ -48,7 +48,7 @@ def a_few_dead(backend: FullBackend, clock: AdvancingClock) -> list[JobRecord]:
     return backend.dead_letters.page()
 
 
-_FOUND: tuple[tuple[JobFilter, list[int]], ...] = (
+_FILTERS: tuple[tuple[JobFilter, list[int]], ...] = (
     (JobFilter(), [1, 2, 3, 4]),
     (JobFilter(queue=OTHER), [3]),
     (JobFilter(handler="pay"), [2]),
@@ -112,12 +112,12 @@ class DeadLetterTests:
     @needs("dead_letters")
     def test_dead_letters_are_found_by_what_is_known_of_them(self, backend: FullBackend, clock: AdvancingClock) -> None:
         a_few_dead(backend, clock)
-        for asked, letters in _FOUND:
+        for wanted, expected in _FILTERS:
             for size in (1, 3, 500):
-                chosen = list(search_dead_letters(backend.dead_letters, asked, size))
-                assert all(0 < len(page) <= size for page in chosen), asked
+                chosen = list(search_dead_letters(backend.dead_letters, wanted, size))
+                assert all(0 < len(page) <= size for page in chosen), wanted
                 found = [letter.id for page in chosen for letter in page]
-                assert found == [id_of(number) for number in letters], asked
+                assert found == [id_of(number) for number in expected], wanted
 
     @needs("dead_letters")
     def test_dead_letters_are_found_by_their_age(self, backend: FullBackend, clock: AdvancingClock) -> None:
@@ -266,10 +266,10 @@ class DeadLetterTests:
     def test_a_message_that_is_known_is_not_buried(self, backend: FullBackend) -> None:
         backend.put([make(1)])
         kill(backend, 2, queue=OTHER)
-        burials = [
+        letters = [
             NewDeadLetter(message=make(n, queue=QUEUE if n != 2 else OTHER), reason="by hand") for n in (1, 2, 3, 3)
         ]
-        assert backend.dead_letters.add(burials) == [id_of(3)]
+        assert backend.dead_letters.add(letters) == [id_of(3)]
         assert sorted((record.id, record.reason) for record in backend.dead_letters.page()) == [
             (id_of(2), "failed"),
             (id_of(3), "by hand"),

@@ -1,4 +1,4 @@
-"""What history promises: what each attempt took is kept, and what workers count is added up, never twice."""
+"""History: the run of each attempt is stored, and the counts of workers are added up, never twice."""
 
 from tenure.backends.messages import Abandon, Ack, Nack
 from tenure.events import Run, Settlement, Status
@@ -30,7 +30,7 @@ def tally(slot: int, worker: str, done: int = 1, **where: str) -> Tally:
 
 
 def sums(backend: FullBackend, since: int = 0, until: int = 100) -> dict[int, int]:
-    """How many were done in each slot."""
+    """How many jobs were done in each slot."""
     found: dict[int, int] = {}
     for each in backend.stats.read(since, until):
         found[each.slot] = found.get(each.slot, 0) + each.counts.statuses["acked"]

@@ -1,4 +1,4 @@
-"""What listing promises: every job of a state is shown once, in order, a page at a time, without its body."""
+"""Pages of jobs: every job of a state is shown once, in order, a page at a time, without its body."""
 
 import pytest
 

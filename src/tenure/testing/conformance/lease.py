@@ -1,4 +1,4 @@
-"""What lease promises: strict order, one holder each, a growing fence, and a wait that ends early."""
+"""Lease: strict order, one holder for each message, a growing fence, and a wait that ends when work arrives."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +22,7 @@ from tenure.testing.conformance.messages import (
 )
 
 LONG = 20.0
-SOON = 5.0  # generous beside the milliseconds it takes, and far from the end of the wait
+SOON = 5.0  # a wake-up takes milliseconds, and the wait would end much later
 
 
 class LeaseTests:
@@ -79,12 +79,12 @@ class LeaseTests:
 
     def test_a_suspect_that_expires_again_is_charged_a_crash(self, backend: FullBackend, clock: AdvancingClock) -> None:
         put_and_take(backend, make(1))
-        standings = []
+        counters = []
         for _ in range(3):
             expire(backend, clock)
             (lease,) = take(backend)
-            standings.append((lease.suspect, lease.attempts, lease.crashes))
-        assert standings == [(True, 0, 0), (True, 0, 1), (True, 0, 2)]
+            counters.append((lease.suspect, lease.attempts, lease.crashes))
+        assert counters == [(True, 0, 0), (True, 0, 1), (True, 0, 2)]
 
     @needs(PLACES)
     def test_a_suspect_holds_back_what_is_behind_it_in_later_queues(
@@ -143,7 +143,7 @@ class LeaseTests:
     def test_a_waiting_lease_wakes_for_a_put_of_another_thread(self, backend: FullBackend) -> None:
         with ThreadPoolExecutor(1) as threads:
             waiting = threads.submit(backend.lease, [OTHER, QUEUE], limit=1, seconds=LEASE, wait=LONG)
-            threading.Event().wait(0.1)  # so that it is truly waiting; correct, but weaker, without
+            threading.Event().wait(0.1)  # lets the other thread wait first; without it the test is weaker, but correct
             backend.put([make(1)])
             assert numbers(waiting.result(SOON)) == [1]
 

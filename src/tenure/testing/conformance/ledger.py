@@ -1,4 +1,4 @@
-"""LedgerConformance: the tests that decide what a ledger of schedules is."""
+"""LedgerConformance: the tests that every ledger of schedules must pass."""
 
 import subprocess
 import sys

@@ -11,7 +11,7 @@ from tenure.testing.conformance.messages import make
 
 
 def main(url: str, queue: str) -> None:
-    """Enter fifty ticks, one by one, with a message each; say which were ours."""
+    """Enter fifty ticks, one by one, with a message each; print the ids of those that were new."""
     backend: Any = open_backend(url, SystemClock())
     for number in range(50):
         message = make(number, queue=queue)

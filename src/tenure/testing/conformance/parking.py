@@ -1,4 +1,4 @@
-"""What parking promises: a job waits for a key in its place and at no cost, and no wake-up is lost."""
+"""Parking: a job waits for a key, keeps its place at no cost, and no wake-up is lost."""
 
 from collections.abc import Sequence
 
@@ -37,7 +37,7 @@ def holder(lease: Lease, seconds: float = 60.0) -> Holder:
 
 
 def hold(backend: FullBackend, *guards: Guard, by: Holder = OTHER_HOLDER) -> None:
-    """Somebody holds these."""
+    """Take these guards for a holder."""
     assert backend.guards.change([take_guards(guards, by)]) == [None]
 
 
@@ -127,7 +127,7 @@ class ParkingTests:
 
     @needs("parking")
     def test_a_key_that_became_free_meanwhile_is_not_waited_for(self, backend: FullBackend) -> None:
-        """No wake-up is lost: the key is looked at once more in the step that parks."""
+        """No wake-up is lost: the step that parks checks the key once more."""
         hold(backend, LOCK)
         leases = put_and_take(backend, make(1))
         release(backend, LOCK)

@@ -1,4 +1,4 @@
-"""What put promises: stored once, byte for byte, all or nothing, and not to be leased before its time."""
+"""Put: messages are stored once, byte for byte, all or none, and are not leased before they are due."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What ages promise: the age of a queue is that of the job that has waited longest, in any priority."""
+"""Queue age: the age of a queue is that of the job that has waited longest, in any priority."""
 
 from tenure.backends.messages import Nack
 from tenure.testing.conformance.capabilities import needs

@@ -1,4 +1,4 @@
-"""What inspection and upkeep promise: every state is named and counted, and only what is old enough is deleted."""
+"""Records and retention: every state is named and counted, and only old enough jobs are deleted."""
 
 import pytest
 
@@ -22,7 +22,7 @@ from tenure.testing.conformance.messages import (
 
 
 def end(backend: FullBackend, *messages: int, queue: str = QUEUE, state: Terminal = "done") -> int:
-    """Put and end these messages; when the last one ended, by the backend's clock."""
+    """Put and end these messages; return when the last one ended, by the backend's clock."""
     backend.put([make(number, queue=queue) for number in messages])
     backend.ack([Ack(lease=lease, state=state) for lease in take(backend, len(messages), queue)])
     return known(backend, messages[-1]).finished_at or 0

@@ -1,4 +1,4 @@
-"""What renew and reap promise: a lease lives while it is renewed, and comes back at no charge when it is not."""
+"""Renew and reap: a renewed lease stays valid; an expired one returns its job to the queue at no charge."""
 
 from tenure.backends.messages import Ack, ReapedLease
 from tenure.testing.conformance.capabilities import PLACES, needs

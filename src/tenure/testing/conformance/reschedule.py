@@ -1,4 +1,4 @@
-"""What rescheduling promises: a job that waits starts at another time, in its place, and only one that waits."""
+"""Reschedule: a waiting job gets another start time and keeps its place; other jobs do not change."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -140,8 +140,8 @@ class RescheduleTests:
         def put_off() -> dict[str, str]:
             go.wait(WAIT_TIMEOUT)
             chunks = [everything[first : first + 9] for first in range(0, 200, 9)][::-1]
-            turns = [backend.control.reschedule([id_of(n) for n in chunk], delay=FAR) for chunk in chunks]
-            return {id: turn for each in turns for id, turn in each.items()}
+            results = [backend.control.reschedule([id_of(n) for n in chunk], delay=FAR) for chunk in chunks]
+            return {id: result for each in results for id, result in each.items()}
 
         def work() -> list[int]:
             go.wait(WAIT_TIMEOUT)
@@ -150,8 +150,8 @@ class RescheduleTests:
         with ThreadPoolExecutor(3) as threads:
             runs, moving = [threads.submit(work) for _ in range(2)], threads.submit(put_off)
             ran = [number for run in runs for number in run.result(WAIT_TIMEOUT)]
-            turns = moving.result(WAIT_TIMEOUT)
-        moved = [number for number in everything if turns[id_of(number)] == "rescheduled"]
+            results = moving.result(WAIT_TIMEOUT)
+        moved = [number for number in everything if results[id_of(number)] == "rescheduled"]
         assert sorted(ran + moved) == everything
 
     @needs("control")

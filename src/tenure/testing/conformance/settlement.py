@@ -1,4 +1,4 @@
-"""What settling promises: only the present holder changes anything, and everybody else is told so."""
+"""Settlement: only the present holder changes a job; for all others the verb returns the lost lease."""
 
 from dataclasses import dataclass
 

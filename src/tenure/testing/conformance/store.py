@@ -1,4 +1,4 @@
-"""StoreConformance: the tests that decide what a store of guards is."""
+"""StoreConformance: the tests that every store of guards must pass."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ WAIT_TIMEOUT = 120.0
 
 
 def setting(key: str, text: str, seconds: float = 60.0) -> Change:
-    """Remember a text for so long; the answer is what was there before."""
+    """Set a text for some seconds; the answer is the previous text."""
 
     def decide(states: Sequence[bytes | None], now: int) -> Decision:
         state = states[0]
@@ -32,7 +32,7 @@ def setting(key: str, text: str, seconds: float = 60.0) -> Change:
 
 
 def looking(*keys: str) -> Change:
-    """Change nothing; the answer is what is there."""
+    """Change nothing; the answer is the present texts."""
     return Change(keys, lambda states, _now: Decision([state and state.decode().strip('"') for state in states]))
 
 
@@ -155,7 +155,7 @@ class StoreConformance:
 
     @needs(SHARED)
     def test_fifty_processes_race_one_lock_one_key_one_bucket_and_one_breaker(self, store: Store, url: str) -> None:
-        """Exactly one winner each, the limit in every window, one probe: see racing for what is raced."""
+        """Exactly one winner each, the limit in every window, one probe: see `guard_race`."""
         command = [sys.executable, "-m", "tenure.testing.conformance.guard_race", url, "50"]
         raced = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=WAIT_TIMEOUT, check=True)
         won: dict[str, list[str]] = {}
