@@ -463,7 +463,7 @@ def test_a_broker_keeps_schedules_with_a_ledger_elsewhere(beanstalk_url, tmp_pat
 def test_a_broker_without_a_ledger_refuses_to_keep_schedules(beanstalk_url):
     with Tenure(beanstalk_url, keys=[new_key().dump()]) as app:
         app.schedule(app.define("event", {"name": "x"}).build()).every_minute()
-        with pytest.raises(SettingsError, match="setting store"):
+        with pytest.raises(SettingsError, match="set store to a server"):
             app.cron.run()
 
 
