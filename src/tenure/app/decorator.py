@@ -4,9 +4,8 @@ from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from tenure.definition.context import Context
-from tenure.definition.handler import HandlerOptions, from_function
+from tenure.definition.handler import HandlerOptions, Registry, from_function
 from tenure.definition.job_function import Enqueue, JobFunction
-from tenure.definition.registry import Registry
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -24,7 +24,7 @@ from tenure.definition import context
 from tenure.definition.builder import JobBuilder
 from tenure.definition.context import LocalLink
 from tenure.definition.failure import from_exception
-from tenure.definition.registry import QueueClass
+from tenure.definition.handler import QueueClass
 from tenure.errors import InvalidJob, JobNotFound
 from tenure.events import Enqueued, Event, Leased, LeaseLost, Reaped, Settled
 from tenure.execution.attempt import Attempt, to_context

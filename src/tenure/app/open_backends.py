@@ -15,9 +15,8 @@ from tenure.backends.metered import MeteredBackend
 from tenure.backends.sync import SyncBackend
 from tenure.backends.url import open_backend
 from tenure.clock import Clock
-from tenure.definition.handler import Handler
+from tenure.definition.handler import Handler, Queues, Registry
 from tenure.definition.job import Job, new_id
-from tenure.definition.registry import Queues, Registry
 from tenure.errors import InvalidJob, SettingsError, TenureError
 from tenure.metrics.collector import Collector, MemoryCollector, NoCollector, SafeCollector
 from tenure.settings import Settings

@@ -18,7 +18,7 @@ from tenure.backends.messages import Lease, Verdict
 from tenure.backends.records import LaneRecord, WorkerRecord
 from tenure.clock import Clock
 from tenure.definition.builder import JobBuilder
-from tenure.definition.registry import Queues, Registry
+from tenure.definition.handler import Queues, Registry
 from tenure.definition.retry import RetryPolicy
 from tenure.errors import SettingsError, TenureError
 from tenure.events import Listeners

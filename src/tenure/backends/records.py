@@ -1,12 +1,18 @@
-"""Records: what a backend knows about a job, a worker or its server, as plain values for people and tools."""
+"""Records: what a backend knows about a job, a worker or its server, as plain values for people and tools.
 
+The functions are shared by every job archive: a worker writes the record of each job that it settles, and the record
+with the highest fence wins.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, structs
 
 from tenure.backends.messages import Message
 from tenure.definition.context import Progress
-from tenure.definition.failure import Failure
+from tenure.definition.failure import KEPT_FAILURES, Failure
 from tenure.events import Run
 
 CancelResult = Literal["cancelled", "asked", "too_late", "unknown"]
@@ -95,3 +101,25 @@ class Fact(Struct, frozen=True):
     about: str
     text: str
     warning: bool = False
+
+
+encode = msgspec.json.Encoder().encode
+decode_record = msgspec.json.Decoder(JobRecord).decode
+
+
+def sort_time(record: JobRecord) -> int:
+    """When the job ended, or will run again."""
+    return record.finished_at or record.due_at
+
+
+def merge_records(known: Mapping[str, JobRecord], records: Sequence[JobRecord]) -> dict[str, JobRecord]:
+    """The records to store instead of the known ones, by id; a record with a lower fence is ignored."""
+    merged: dict[str, JobRecord] = {}
+    for record in records:
+        before = merged.get(record.id) or known.get(record.id)
+        if before is None:
+            merged[record.id] = record
+        elif before.fence <= record.fence:
+            added = tuple(failure for failure in record.failures if failure not in before.failures)
+            merged[record.id] = structs.replace(record, failures=(*before.failures, *added)[-KEPT_FAILURES:])
+    return merged

@@ -1,8 +1,13 @@
-"""Find and import the app that a command uses, set up logging, and close the app at the end."""
+"""Find and import the app that a command uses, set up logging, and close the app at the end.
+
+A worker or scheduler that starts while its server is down waits here until the server answers.
+"""
 
 import importlib
+import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
@@ -17,8 +22,11 @@ from tenure.app import Tenure
 from tenure.backends.sql.sqlite.url import file_of
 from tenure.cli.errors import CommandError
 from tenure.cli.logs import set_up_logging
+from tenure.errors import BackendUnavailable
 from tenure.redaction import Redactor
 from tenure.settings import load
+from tenure.supervisor.sd_notify import SystemdNotifier
+from tenure.worker.roles import GrowingDelay
 
 _NO_APP = 'say where your app is: --app module:attr, TENURE_APP, or app = "module:attr" in tenure.toml'
 
@@ -116,3 +124,29 @@ def _opened(app: Tenure) -> Iterator[None]:
         yield
     finally:
         app.close()
+
+
+logger = logging.getLogger(__name__)
+
+_WARNING_INTERVAL = 60.0
+_START_EXTENSION_MICROSECONDS = 30_000_000  # without it systemd would end a start that takes long
+
+
+def wait_for_backend(app: Tenure) -> None:
+    """Open the backend; retry while the server does not answer. A file that cannot be opened is an error at once."""
+    delays, warn_at = GrowingDelay(first=0.25), 0.0
+    while True:
+        try:
+            app.channel()
+        except BackendUnavailable as error:
+            if app.settings.url.startswith("sqlite:"):
+                raise
+            if time.monotonic() >= warn_at:
+                warn_at = time.monotonic() + _WARNING_INTERVAL
+                logger.warning("the backend cannot be reached; this process waits for it: %s", error)
+            SystemdNotifier(os.environ).notify(
+                STATUS=f"waiting for the backend: {error}", EXTEND_TIMEOUT_USEC=_START_EXTENSION_MICROSECONDS
+            )
+            time.sleep(delays.next())
+        else:
+            return

@@ -27,10 +27,9 @@ from tenure.app.results import read_signals
 from tenure.cli.errors import CommandError
 from tenure.errors import BackendError
 from tenure.metrics.collector import MemoryCollector
-from tenure.metrics.counters import WorkerCounters, start_at_zero
+from tenure.metrics.counters import Snapshot, WorkerCounters, merge_snapshots, start_at_zero, take_snapshot
 from tenure.metrics.prometheus import check_installed, render
 from tenure.metrics.queue_signals import Gauge, backend_up_gauge, queue_gauges
-from tenure.metrics.snapshot import Snapshot, merge_snapshots, take_snapshot
 
 logger = logging.getLogger(__name__)
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass
 from math import inf
 from typing import Annotated, Any, Protocol
 
@@ -48,14 +49,12 @@ class Link(Protocol):
         ...
 
 
+@dataclass(slots=True, eq=False)
 class LocalLink:
     """A link to a watcher in the same process."""
 
-    __slots__ = ("cancelled", "progress")
-
-    def __init__(self) -> None:
-        self.cancelled = False
-        self.progress: Progress | None = None
+    cancelled: bool = False
+    progress: Progress | None = None
 
     def report(self, done: float, total: float | None) -> None:
         self.progress = Progress(done, total)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tenure.errors import SettingsError
-from tenure.metrics.snapshot import Buckets, Snapshot
+from tenure.metrics.counters import Buckets, Snapshot
 
 _NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_:]")
 HELP = {

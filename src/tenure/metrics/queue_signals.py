@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from tenure.events import LIVE_STATES
-from tenure.metrics.snapshot import Labels
+from tenure.metrics.counters import Labels
 
 Gauge = tuple[str, Labels, float]
 _MIN_INTERVAL = 5.0  # seconds: over a shorter time the arrival rate means little

@@ -8,7 +8,7 @@ from tenure.backends.messages import Lease
 from tenure.backends.parts import JobControl
 from tenure.definition.context import Progress
 from tenure.errors import BackendError
-from tenure.worker.held_leases import HeldLeases
+from tenure.worker.inbox import HeldLeases
 
 logger = logging.getLogger(__name__)
 

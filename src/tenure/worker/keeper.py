@@ -14,7 +14,7 @@ from tenure.backends.messages import Lease
 from tenure.clock import MICROSECOND
 from tenure.errors import BackendError
 from tenure.events import LeaseLost, Listeners, Reaped
-from tenure.worker.held_leases import HeldLeases
+from tenure.worker.inbox import HeldLeases
 from tenure.worker.lane import WorkerOptions
 from tenure.worker.pipeline import Pipeline
 

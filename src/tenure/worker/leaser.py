@@ -21,8 +21,7 @@ from tenure.errors import BackendError
 from tenure.events import Leased, Listeners, Status
 from tenure.worker.backend_breaker import BackendBreaker
 from tenure.worker.guard_holder import Room
-from tenure.worker.held_leases import HeldLeases
-from tenure.worker.inbox import Inbox
+from tenure.worker.inbox import HeldLeases, Inbox
 from tenure.worker.lane import Lane, WorkerOptions
 from tenure.worker.pipeline import UNSTARTED, Pipeline
 from tenure.worker.roles import GrowingDelay

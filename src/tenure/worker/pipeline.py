@@ -15,8 +15,8 @@ from tenure.backends.messages import Abandon, Ack, Lease, Nack, Park, Verdict
 from tenure.clock import MICROSECOND, Clock
 from tenure.definition.duration import to_seconds
 from tenure.definition.failure import Failure, from_exception
+from tenure.definition.handler import Registry
 from tenure.definition.job import DEFAULT_MAX_CRASHES
-from tenure.definition.registry import Registry
 from tenure.definition.retry import Backoff, RetryPolicy
 from tenure.errors import (
     ForbiddenHandler,

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tenure.definition.registry import QueueClass
+from tenure.definition.handler import QueueClass
 from tenure.errors import DeadlineExceeded
 from tenure.execution.deadline import raise_in_thread
 

@@ -20,7 +20,7 @@ from tenure.errors import BackendError
 from tenure.events import Enqueued, LeaseLost, Listeners, NotBuried, Settled, Settlement, Status
 from tenure.worker.archive_writer import ArchiveWriter
 from tenure.worker.guard_holder import GuardHolder
-from tenure.worker.held_leases import HeldLeases
+from tenure.worker.inbox import HeldLeases
 from tenure.worker.logs import log_outcomes
 from tenure.worker.logs import logger as outcome_logger
 from tenure.worker.pipeline import settlement

@@ -41,8 +41,7 @@ from tenure.execution.outcome import Outcome
 from tenure.execution.runner import Runner
 from tenure.worker.archive_writer import ArchiveWriter
 from tenure.worker.cancel_watcher import CancelWatcher
-from tenure.worker.held_leases import HeldLeases
-from tenure.worker.inbox import GUARDED_BATCH, Inbox
+from tenure.worker.inbox import GUARDED_BATCH, HeldLeases, Inbox
 from tenure.worker.keeper import Keeper
 from tenure.worker.lane import Lane, WorkerOptions
 from tenure.worker.leaser import Leaser, RunLimits, SharedParts

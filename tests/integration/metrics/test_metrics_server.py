@@ -17,7 +17,7 @@ from tenure.cli.errors import CommandError
 from tenure.cli.metrics_server import AppMetrics, MetricsServer, SnapshotServer, WorkerSnapshots, request_snapshot
 from tenure.errors import BackendUnavailable
 from tenure.metrics.collector import MemoryCollector
-from tenure.metrics.snapshot import Snapshot, take_snapshot
+from tenure.metrics.counters import Snapshot, take_snapshot
 from tenure.worker import heartbeat
 
 QUEUES = (("tenure_backend_up", (), 1.0),)
@@ -94,7 +94,7 @@ def test_what_a_killed_worker_last_told_stays(tmp_path, start):
     gathering = WorkerSnapshots(tmp_path)
     killed = start(
         "import sys, time; from pathlib import Path; from tenure.cli.metrics_server import SnapshotServer\n"
-        "from tenure.metrics.snapshot import Snapshot\n"
+        "from tenure.metrics.counters import Snapshot\n"
         "with SnapshotServer(Path(sys.argv[1]), lambda _: Snapshot((('jobs_succeeded', (), 5.0),))):\n"
         "    print('ready', flush=True); time.sleep(600)",
         tmp_path,

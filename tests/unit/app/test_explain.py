@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import structs
 
-from tenure.app.explain.decide import DEAD_REASONS, explain, explain_tick
+from tenure.app.explain.decide import DEAD_REASONS, explain, explain_tick, text_of
 from tenure.app.explain.facts import ExplainFacts, Guarded, Obstacle
-from tenure.app.explain.guards import text_of
 from tenure.backends.ledger import TickRecord
 from tenure.backends.records import JobRecord, WorkerRecord
 from tenure.definition.failure import Failure

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tenure.definition.handler import from_function
-from tenure.definition.registry import Registry
+from tenure.definition.handler import Registry, from_function
 from tenure.errors import ForbiddenHandler, InvalidHandler, UnknownHandler
 
 

@@ -8,9 +8,9 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from tenure.errors import SettingsError
 from tenure.metrics.collector import MemoryCollector
+from tenure.metrics.counters import Snapshot, merge_snapshots, take_snapshot
 from tenure.metrics.prometheus import check_installed, render
 from tenure.metrics.queue_signals import backend_up_gauge, queue_gauges, queue_signals
-from tenure.metrics.snapshot import Snapshot, merge_snapshots, take_snapshot
 
 SEVEN = (
     *("jobs_fetched", "jobs_rejected_signature", "jobs_skipped_idempotent", "jobs_succeeded"),

@@ -7,7 +7,7 @@ from tenure.backends.messages import Message
 from tenure.definition.context import Progress
 from tenure.testing import FakeClock
 from tenure.worker.cancel_watcher import CancelWatcher
-from tenure.worker.held_leases import HeldLeases
+from tenure.worker.inbox import HeldLeases
 
 
 class CountedControl:

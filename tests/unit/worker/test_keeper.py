@@ -8,11 +8,11 @@ import pytest
 from tenure import Backoff
 from tenure.backends.memory import MemoryBackend
 from tenure.backends.messages import Message
-from tenure.definition.registry import Registry
+from tenure.definition.handler import Registry
 from tenure.errors import BackendUnavailable
 from tenure.events import LeaseLost, Listeners, Reaped
 from tenure.testing import FakeClock
-from tenure.worker.held_leases import HeldLeases
+from tenure.worker.inbox import HeldLeases
 from tenure.worker.keeper import Keeper
 from tenure.worker.lane import WorkerOptions
 from tenure.worker.pipeline import JobDefaults, Pipeline

@@ -6,14 +6,13 @@ from msgspec import structs
 from tenure import Backoff
 from tenure.backends.memory import MemoryBackend
 from tenure.backends.messages import Lease, Message
-from tenure.definition.registry import Registry
+from tenure.definition.handler import Registry
 from tenure.errors import BackendUnavailable
 from tenure.events import Leased, Listeners
 from tenure.guards.guard import pause_queue
 from tenure.testing import FakeClock
 from tenure.worker.guard_holder import GuardHolder
-from tenure.worker.held_leases import HeldLeases
-from tenure.worker.inbox import Inbox
+from tenure.worker.inbox import HeldLeases, Inbox
 from tenure.worker.lane import Lane, WorkerOptions
 from tenure.worker.leaser import Leaser, RunLimits, SharedParts
 from tenure.worker.pipeline import JobDefaults, Pipeline

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from tenure.events import Status
-from tenure.worker.held_leases import HeldLeases
+from tenure.worker.inbox import HeldLeases
 from tenure.worker.lane import WorkerOptions
 from tenure.worker.leaser import RunLimits
 

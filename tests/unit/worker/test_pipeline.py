@@ -7,8 +7,7 @@ import pytest
 
 from tenure import Backoff, Job, Outcome
 from tenure.backends.messages import Abandon, Ack, Nack
-from tenure.definition.handler import from_function
-from tenure.definition.registry import Registry
+from tenure.definition.handler import Registry, from_function
 from tenure.events import Run
 from tenure.testing import FakeClock
 from tenure.wire.envelope import Wire

@@ -14,7 +14,7 @@ from tenure.events import LeaseLost, Listeners, Run, Settled, Status
 from tenure.guards.store import MemoryStore
 from tenure.testing import FakeClock
 from tenure.worker.guard_holder import GuardHolder
-from tenure.worker.held_leases import HeldLeases
+from tenure.worker.inbox import HeldLeases
 from tenure.worker.settler import LONG_JOB_BATCH_SIZE, Settler
 
 

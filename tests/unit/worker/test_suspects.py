@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenure.worker.held_leases import HeldLeases
+from tenure.worker.inbox import HeldLeases
 
 
 @pytest.fixture

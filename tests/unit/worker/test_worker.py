@@ -8,8 +8,7 @@ import pytest
 from tenure import Backoff
 from tenure.backends.memory import MemoryBackend
 from tenure.backends.messages import Message
-from tenure.definition.handler import from_function
-from tenure.definition.registry import Registry
+from tenure.definition.handler import Registry, from_function
 from tenure.events import Leased, Listeners, Settled, WorkerStarted, WorkerStopped
 from tenure.execution.inline import InlineRunner
 from tenure.testing import FakeClock

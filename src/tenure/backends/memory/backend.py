@@ -10,8 +10,7 @@ from typing import TypeVar
 from urllib.parse import SplitResult
 
 from tenure.backends.contract import Backend
-from tenure.backends.memory.control import MemoryControl
-from tenure.backends.memory.jobs import MemoryArchive, MemoryDeadLetters, MemoryJobs, MemoryQueueCounts
+from tenure.backends.memory.jobs import MemoryArchive, MemoryControl, MemoryDeadLetters, MemoryJobs, MemoryQueueCounts
 from tenure.backends.memory.ledger import MemoryLedger
 from tenure.backends.memory.table import JobEntry, JobTable
 from tenure.backends.memory.workers import MemoryStats, MemoryWorkers

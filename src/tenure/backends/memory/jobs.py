@@ -1,15 +1,16 @@
-"""The jobs, counts, dead letters and archive of the memory backend; every answer reads the whole table."""
+"""The jobs, counts, control, dead letters and archive of the memory backend; every answer reads the whole table."""
 
 import threading
 from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from tenure.backends.job_archive import merge_records, sort_time
-from tenure.backends.memory.table import ENDED_WELL, JobEntry, JobTable
+from tenure.backends.memory.table import ENDED_WELL, WAITING_STATES, JobEntry, JobTable
+from tenure.backends.messages import Lease
 from tenure.backends.parts import HEAD_BYTES
-from tenure.backends.records import JobRecord, NewDeadLetter
+from tenure.backends.records import CancelResult, JobRecord, NewDeadLetter, RescheduleResult, merge_records, sort_time
 from tenure.clock import MICROSECOND
+from tenure.definition.context import Progress
 from tenure.events import END_STATES, JOB_STATES
 
 
@@ -214,3 +215,58 @@ def _page(
     ordered = [structs.replace(record, body=None) for record, _ in sorted(records, key=place)]
     found = ordered[start : start + limit]
     return found, str(start + limit) if len(found) == limit else None
+
+
+class MemoryControl:
+    """Requests to cancel are stored beside the jobs."""
+
+    def __init__(self, table: JobTable) -> None:
+        self._table = table
+
+    def cancel(self, ids: Sequence[str]) -> dict[str, CancelResult]:
+        with self._table.changed:
+            return {id: self._cancel(self._table.entries.get(id)) for id in dict.fromkeys(ids)}
+
+    def reschedule(self, ids: Sequence[str], *, due: int = 0, delay: float = 0.0) -> dict[str, RescheduleResult]:
+        with self._table.changed:
+            now = self._table.clock.now()
+            moment = due or now + round(delay * MICROSECOND)
+            results: dict[str, RescheduleResult] = {}
+            for id in dict.fromkeys(ids):
+                results[id] = self._reschedule(self._table.entries.get(id), moment, now)
+            self._table.changed.notify_all()
+            return results
+
+    def cancel_requested(self, leases: Sequence[Lease]) -> list[Lease]:
+        with self._table.changed:
+            asked = self._table.asked
+            return [lease for lease in leases if lease.id in asked and self._table.held(lease)] if asked else []
+
+    def save_progress(self, items: Sequence[tuple[Lease, Progress]]) -> None:
+        with self._table.changed:
+            for lease, progress in items:
+                entry = self._table.held(lease)
+                if entry is not None:
+                    entry.progress = progress
+
+    def _cancel(self, entry: JobEntry | None) -> CancelResult:
+        if entry is None:
+            return "unknown"
+        if entry.state == "leased":
+            self._table.asked.add(entry.message.id)
+            return "asked"
+        if entry.state not in WAITING_STATES:
+            return "too_late"
+        self._table.stop_waiting(entry)
+        self._table.cancel(entry)
+        return "cancelled"
+
+    def _reschedule(self, entry: JobEntry | None, due: int, now: int) -> RescheduleResult:
+        if entry is None:
+            return "unknown"
+        if entry.state not in WAITING_STATES:
+            return "running" if entry.state == "leased" else "too_late"
+        self._table.stop_waiting(entry)
+        entry.due, entry.waits_for, entry.reason = due, None, None
+        self._table.wait_until(entry, due, now)
+        return "rescheduled"

@@ -5,10 +5,8 @@ All its keys share one hash tag, so that each verb is one step.
 
 from collections.abc import Sequence
 
-from tenure.backends.job_archive import decode_record, encode, merge_records, sort_time
-from tenure.backends.records import JobRecord
-from tenure.backends.redis.connections import Argument, RedisClient
-from tenure.backends.redis.retry import with_retries
+from tenure.backends.records import JobRecord, decode_record, encode, merge_records, sort_time
+from tenure.backends.redis.connections import Argument, RedisClient, with_retries
 from tenure.backends.redis.scripts import KeyNames, Scripts
 
 _CHUNK = 500

@@ -13,13 +13,11 @@ from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, ReapedL
 from tenure.backends.redis import codec
 from tenure.backends.redis.archive import RedisArchive
 from tenure.backends.redis.claims import RedisClaims
-from tenure.backends.redis.connections import Argument, RedisClient
+from tenure.backends.redis.connections import Argument, RedisClient, Unconfirmed, with_retries
 from tenure.backends.redis.control import RedisControl
-from tenure.backends.redis.dead_letters import RedisDeadLetters
 from tenure.backends.redis.guards import RedisGuards
-from tenure.backends.redis.jobs import RedisJobs, RedisQueueCounts
+from tenure.backends.redis.jobs import RedisDeadLetters, RedisJobs, RedisQueueCounts
 from tenure.backends.redis.ledger import RedisLedger
-from tenure.backends.redis.retry import Unconfirmed, with_retries
 from tenure.backends.redis.scripts import KeyNames, RedisQueues, Scripts
 from tenure.backends.redis.server import RedisServer
 from tenure.backends.redis.settlements import RedisParking, RedisSettlements

@@ -9,8 +9,7 @@ from typing import Any
 
 from tenure.backends.messages import Lease, ReapedLease
 from tenure.backends.redis import codec
-from tenure.backends.redis.connections import Argument, RedisClient
-from tenure.backends.redis.retry import Unconfirmed, with_retries
+from tenure.backends.redis.connections import Argument, RedisClient, Unconfirmed, with_retries
 from tenure.backends.redis.scripts import KeyNames, Scripts
 from tenure.clock import MICROSECOND
 from tenure.errors import BackendUnavailable

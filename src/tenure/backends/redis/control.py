@@ -6,8 +6,7 @@ from typing import cast
 from tenure.backends.messages import Lease
 from tenure.backends.records import CancelResult, RescheduleResult
 from tenure.backends.redis import codec
-from tenure.backends.redis.connections import Argument, RedisClient
-from tenure.backends.redis.retry import with_retries
+from tenure.backends.redis.connections import Argument, RedisClient, with_retries
 from tenure.backends.redis.scripts import Call, RedisQueues, Scripts
 from tenure.clock import MICROSECOND
 from tenure.definition.context import Progress

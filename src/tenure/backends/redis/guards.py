@@ -13,8 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tenure.backends.redis.connections import RedisClient
-from tenure.backends.redis.retry import with_retries
+from tenure.backends.redis.connections import RedisClient, with_retries
 from tenure.backends.redis.scripts import KeyNames, Scripts
 from tenure.clock import MICROSECOND
 from tenure.guards.states import WAKE_GRACE_MICROSECONDS, plan_wake

@@ -7,8 +7,7 @@ job is put, and the tick is noted as enqueued.
 from collections.abc import Sequence
 
 from tenure.backends.ledger import ENDED_TICKS, TICK_STATES, Ledger, Note, TickRecord, TickState, may_come_from
-from tenure.backends.redis.connections import Argument, RedisClient
-from tenure.backends.redis.retry import with_retries
+from tenure.backends.redis.connections import Argument, RedisClient, with_retries
 from tenure.backends.redis.scripts import KeyNames, Scripts
 
 _CHUNK = 500

@@ -13,8 +13,7 @@ import msgspec
 import redis
 import redis.exceptions
 
-from tenure.backends.redis.connections import Argument, RedisClient
-from tenure.backends.redis.retry import with_retries
+from tenure.backends.redis.connections import Argument, RedisClient, with_retries
 from tenure.clock import Clock, SystemClock
 from tenure.errors import BackendError
 

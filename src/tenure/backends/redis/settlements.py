@@ -7,9 +7,8 @@ from typing import TypeVar
 
 from tenure.backends.messages import Abandon, Ack, Lease, Nack, Park
 from tenure.backends.redis import codec
-from tenure.backends.redis.connections import Argument
+from tenure.backends.redis.connections import Argument, Unconfirmed, with_retries
 from tenure.backends.redis.guards import RedisGuards, back_off_after, plan_changes
-from tenure.backends.redis.retry import Unconfirmed, with_retries
 from tenure.backends.redis.scripts import Call, KeyNames, Scripts
 from tenure.clock import MICROSECOND
 from tenure.errors import BackendError

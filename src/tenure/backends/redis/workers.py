@@ -10,8 +10,7 @@ import msgspec
 
 from tenure.backends.records import WorkerRecord
 from tenure.backends.redis import codec
-from tenure.backends.redis.connections import Argument
-from tenure.backends.redis.retry import with_retries
+from tenure.backends.redis.connections import Argument, with_retries
 from tenure.backends.redis.scripts import KeyNames, Scripts
 from tenure.clock import MICROSECOND
 from tenure.metrics.statistics import Counts, Tally, merge_workers

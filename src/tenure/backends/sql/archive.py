@@ -5,8 +5,7 @@ from functools import partial
 
 import msgspec
 
-from tenure.backends.job_archive import decode_record, encode, merge_records, sort_time
-from tenure.backends.records import JobRecord
+from tenure.backends.records import JobRecord, decode_record, encode, merge_records, sort_time
 from tenure.backends.sql.dialect import Dialect, Rows
 
 _CHUNK = 500

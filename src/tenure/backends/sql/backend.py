@@ -7,13 +7,13 @@ A lease is taken by moving rows from ready to lease in one transaction, and lost
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from tenure.backends.contract import Backend
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, ReapedLease
 from tenure.backends.parts import DatabaseFile, ServerInfo
 from tenure.backends.sql.archive import SqlArchive
-from tenure.backends.sql.caller_connection import driver_connection
+from tenure.backends.sql.connections import driver_connection
 from tenure.backends.sql.control import SqlControl
 from tenure.backends.sql.dead_letters import SqlDeadLetters
 from tenure.backends.sql.dialect import Dialect, Grant, Pair
@@ -24,6 +24,7 @@ from tenure.backends.sql.migrations import SqlSchema
 from tenure.backends.sql.workers import SqlStats, SqlWorkers
 from tenure.errors import BackendUnavailable
 
+T = TypeVar("T")
 V = TypeVar("V", Ack, Nack, Abandon, Park)
 _REAP_BATCH = 500
 # Where the job of a lease can be after a settlement without an answer: ended, dead, or back in its place.
@@ -35,6 +36,13 @@ UNION ALL SELECT j.id, r.fence FROM tenure_job AS j
 UNION ALL SELECT j.id, d.fence FROM tenure_job AS j JOIN tenure_delayed AS d ON d.key = j.key WHERE j.id IN :ids
 UNION ALL SELECT j.id, p.fence FROM tenure_job AS j JOIN tenure_parked AS p ON p.key = j.key WHERE j.id IN :ids
 """
+
+
+class Claim(NamedTuple, Generic[T]):
+    """What one queue granted, and whether a suspect was met: no job behind it may go before it or with it."""
+
+    granted: list[T]
+    met_suspect: bool
 
 
 class SqlBackend(Backend):
@@ -178,3 +186,25 @@ def _lost(verdicts: Sequence[V], mine: dict[Pair, V], held: set[Pair]) -> list[L
         if pair not in held or mine[pair] is not verdict:
             lost.append(verdict.lease)
     return lost
+
+
+def claim_in_order(queues: Sequence[str], limit: int, claim: Callable[[str, int, bool], Claim[T]]) -> list[T]:
+    """Claim from one queue after the other; a suspect is granted alone, and the jobs behind it wait."""
+    granted: list[T] = []
+    for queue in queues:
+        found = claim(queue, limit - len(granted), not granted)
+        granted += found.granted
+        if found.met_suspect or len(granted) >= limit:
+            break
+    return granted
+
+
+def grantable(suspects: Sequence[int], alone: bool) -> tuple[int, bool]:
+    """How many of these rows may be granted together, and whether a suspect was met.
+
+    Those are the rows before the first suspect, or only the suspect, so that a crash is known to be its own.
+    """
+    for index, suspect in enumerate(suspects):
+        if suspect:
+            return index or int(alone), True
+    return len(suspects), False

@@ -2,15 +2,18 @@
 
 A caller takes a connection for one verb and gives it back, so there are as many as there are threads at work at the
 same time. A connection never crosses a fork: a child process does not touch what its parent opened.
+`driver_connection` finds the driver connection inside what a caller passes: a connection of psycopg, PyMySQL,
+mysqlclient or sqlite3, a Connection or Session of SQLAlchemy, or a connection of Django. That transaction belongs to
+the caller: nothing here commits it or rolls it back.
 """
 
 import os
 import random
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from tenure.errors import BackendUnavailable, UnknownBackend
+from tenure.errors import BackendError, BackendUnavailable, UnknownBackend
 
 C = TypeVar("C")
 POLL_SECONDS = 0.025  # 40 polls a second cost about half a percent of a core
@@ -81,3 +84,52 @@ def timeout_option(text: str) -> float:
     if not 1 <= value <= 3600:
         raise UnknownBackend(f"option timeout={text!r} must be a number of seconds from 1 to 3600")
     return value
+
+
+_DRIVERS = {
+    "psycopg": "postgresql",
+    "psycopg2": "postgresql",
+    "pymysql": "mysql",
+    "MySQLdb": "mysql",
+    "sqlite3": "sqlite",
+}
+
+
+def driver_connection(connection: Any, dialect: str, location: str) -> Any:
+    """The driver connection; refuses a connection to another kind of database."""
+    raw = _unwrapped(connection)
+    kind = kind_of(raw)
+    if kind != dialect:
+        what = f"a {kind} connection" if kind else f"{type(connection).__module__}.{type(connection).__qualname__}"
+        raise BackendError(
+            f"{what} cannot be used for a job on the {dialect} database {location!r}: both must be in one database "
+            "to be committed together; give a connection to it (psycopg, PyMySQL, mysqlclient, sqlite3, SQLAlchemy "
+            "or Django, not an async one), or leave `connection` out"
+        )
+    return raw
+
+
+def kind_of(raw: Any) -> str | None:
+    """The kind of database that a driver connection belongs to."""
+    names = [parent.__module__.partition(".")[0] for parent in type(raw).__mro__]
+    if any(parent.__name__.startswith("Async") for parent in type(raw).__mro__) or not hasattr(raw, "cursor"):
+        return None
+    return next((_DRIVERS[name] for name in names if name in _DRIVERS), None)
+
+
+def _unwrapped(connection: Any) -> Any:
+    if hasattr(connection, "get_bind") and callable(getattr(connection, "connection", None)):
+        connection = connection.connection()  # SQLAlchemy: a Session
+    if hasattr(connection, "exec_driver_sql"):  # SQLAlchemy: a Connection; it begins its transaction at the first use
+        if not connection.in_transaction():
+            connection.begin()
+        return connection.connection.driver_connection
+    if hasattr(connection, "ensure_connection"):  # Django
+        connection.ensure_connection()
+        return connection.connection
+    return connection
+
+
+def first_column(row: Any) -> Any:
+    """The first column of a row, whether the caller's connection returns tuples or dictionaries."""
+    return next(iter(row.values())) if hasattr(row, "values") else row[0]

@@ -2,13 +2,14 @@
 
 A dialect knows how a batch goes into one statement, how rows are claimed without waiting for other workers, how a
 transaction begins and ends, and whose clock counts. The order of jobs, suspects and lost leases are decided by
-`SqlBackend` and by the functions here.
+`SqlBackend`.
 Statements outside the hot path are written once, in the neutral notation that `jobs.py` explains.
 """
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -32,13 +33,6 @@ class Grant(NamedTuple):
 
     owner: str
     seconds: float
-
-
-class Claim(NamedTuple, Generic[T]):
-    """What one queue granted, and whether a suspect was met: no job behind it may go before it or with it."""
-
-    granted: list[T]
-    met_suspect: bool
 
 
 class Expired(Struct, array_like=True, gc=False):
@@ -126,28 +120,41 @@ class Dialect(Protocol):
     def close(self) -> None: ...
 
 
-def claim_in_order(queues: Sequence[str], limit: int, claim: Callable[[str, int, bool], Claim[T]]) -> list[T]:
-    """Claim from one queue after the other; a suspect is granted alone, and the jobs behind it wait."""
-    granted: list[T] = []
-    for queue in queues:
-        found = claim(queue, limit - len(granted), not granted)
-        granted += found.granted
-        if found.met_suspect or len(granted) >= limit:
-            break
-    return granted
-
-
-def grantable(suspects: Sequence[int], alone: bool) -> tuple[int, bool]:
-    """How many of these rows may be granted together, and whether a suspect was met.
-
-    Those are the rows before the first suspect, or only the suspect, so that a crash is known to be its own.
-    """
-    for index, suspect in enumerate(suspects):
-        if suspect:
-            return index or int(alone), True
-    return len(suspects), False
-
-
 def failures(verdicts: Iterable[Nack | Abandon]) -> list[tuple[str, int, Failure]]:
     """Id, fence and failure of the verdicts that have one."""
     return [(v.lease.id, v.lease.fence, v.failure) for v in verdicts if v.failure]
+
+
+START = (-32768, 0)
+Place = tuple[int, int]
+
+
+class ClaimCursor:
+    """Where the last claim from each queue ended, so that the next claim skips the deleted rows before it.
+
+    Deleted rows stay in the index until the server removes them, and an old snapshot of another client can delay that.
+    A cursor hides jobs that come back or arrive before it, so it does not live long: the dialect claims from the start
+    of the queue after every short claim, after every return, and as often as that costs at most a tenth of the time.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[str, tuple[Place, float]] = {}
+
+    def start_of(self, queue: str) -> Place:
+        """Where the next claim starts."""
+        place, until = self._places.get(queue, (START, 0.0))
+        return place if time.monotonic() < until else START
+
+    def move_to(self, queue: str, last: Place, started: float, from_start: bool) -> None:
+        """A full claim ended at `last`."""
+        now = time.monotonic()
+        _, until = self._places.get(queue, (START, 0.0))
+        self._places[queue] = (last, now + 10 * (now - started) if from_start else until)
+
+    def drop(self, *queues: str) -> None:
+        """The next claims from these queues start at the first row."""
+        for queue in queues:
+            self._places.pop(queue, None)
+
+    def drop_all(self) -> None:
+        self._places.clear()

@@ -13,10 +13,10 @@ from tenure.backends.ledger import TICK_STATES, Ledger, TickRecord, TickState
 from tenure.backends.sql.sqlite.url import file_of
 from tenure.cli import output
 from tenure.cli.app_loader import any_app, app_with_handlers
+from tenure.cli.arguments import at_option, parse_time
 from tenure.cli.commands.cron_run import run, work
 from tenure.cli.errors import CommandError
 from tenure.cli.job_view import last_error
-from tenure.cli.time_arguments import at_option, parse_time
 from tenure.clock import to_datetime
 from tenure.cron.decision import reason_to_skip
 from tenure.cron.describe import PreviewLine, around_change, describe, explain, never_together, upcoming

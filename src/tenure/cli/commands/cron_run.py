@@ -11,7 +11,8 @@ import click
 from tenure.app import Tenure
 from tenure.app.cron import TickResult
 from tenure.cli import output
-from tenure.cli.app_loader import app_with_handlers
+from tenure.cli.app_loader import app_with_handlers, wait_for_backend
+from tenure.cli.arguments import at_option, parse_time
 from tenure.cli.errors import EXIT_JOBS_DIED
 from tenure.cli.logs import LogFileHandler
 from tenure.cli.process import worker_processes
@@ -19,8 +20,6 @@ from tenure.cli.process.pidfile import PidFile
 from tenure.cli.process.process_title import set_process_title
 from tenure.cli.process.signals import SignalHandlers
 from tenure.cli.process.watchdog import WatchdogReporter
-from tenure.cli.time_arguments import at_option, parse_time
-from tenure.cli.wait_for_backend import wait_for_backend
 from tenure.clock import to_datetime
 from tenure.cron.decision import PlannedTick, plan
 from tenure.cron.loop import SchedulerLoop

@@ -20,19 +20,19 @@ from tenure.backends.records import JobRecord
 from tenure.backends.url import without_secrets
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
-from tenure.cli.errors import EXIT_JOBS_DIED, CommandError
-from tenure.cli.job_selection import (
+from tenure.cli.arguments import (
     DeadLetterSelection,
     all_option,
     check_selection,
     dead_letter_options,
     find_job,
     ids_argument,
+    parse_seconds,
     select_dead_letters,
 )
+from tenure.cli.errors import EXIT_JOBS_DIED, CommandError
 from tenure.cli.job_view import dead_letter_row, job_details, last_error, print_job
 from tenure.cli.output import LiveLine, progress_bar
-from tenure.cli.time_arguments import parse_seconds
 from tenure.errors import JobNotFound
 from tenure.events import END_STATES
 

@@ -8,8 +8,8 @@ import msgspec
 from tenure.app import Tenure
 from tenure.cli import output
 from tenure.cli.app_loader import app_with_handlers
+from tenure.cli.arguments import number_or_text, parse_microseconds
 from tenure.cli.errors import CommandError
-from tenure.cli.time_arguments import number_or_text, parse_microseconds
 from tenure.clock import to_datetime
 
 

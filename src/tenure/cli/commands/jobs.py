@@ -11,10 +11,9 @@ from tenure.backends.job_filter import JobFilter, search_jobs
 from tenure.backends.records import CancelResult, RescheduleResult
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
+from tenure.cli.arguments import describe_duration, find_job, number_or_text, parse_microseconds, parse_time, state_of
 from tenure.cli.errors import CommandError
-from tenure.cli.job_selection import find_job, state_of
 from tenure.cli.job_view import job_details, job_row, print_job
-from tenure.cli.time_arguments import describe_duration, number_or_text, parse_microseconds, parse_time
 from tenure.clock import to_datetime
 from tenure.events import JOB_STATES
 

@@ -8,9 +8,9 @@ from tenure.app import Tenure
 from tenure.backends.contract import Parts, trim_ended
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
+from tenure.cli.arguments import parse_microseconds
 from tenure.cli.errors import CommandError
 from tenure.cli.output import LiveLine, progress_bar
-from tenure.cli.time_arguments import parse_microseconds
 
 _CHUNK = 500
 _ENDED_STATES = ("done", "cancelled", "expired", "dead")

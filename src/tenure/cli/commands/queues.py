@@ -12,9 +12,9 @@ from tenure.backends.parts import QueueCounts
 from tenure.backends.records import WorkerRecord
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
+from tenure.cli.arguments import parse_seconds
 from tenure.cli.errors import CommandError
 from tenure.cli.output import LiveLine
-from tenure.cli.time_arguments import parse_seconds
 from tenure.errors import SettingsError
 from tenure.guards.states import Paused
 

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from tenure.app import Tenure
 from tenure.app.workers import find_lanes
 from tenure.cli import metrics_server
-from tenure.cli.app_loader import app_location, app_with_handlers
+from tenure.cli.app_loader import app_location, app_with_handlers, wait_for_backend
 from tenure.cli.errors import EXIT_JOBS_DIED, CommandError
 from tenure.cli.logs import LogFileHandler, set_up_logging
 from tenure.cli.process import worker_processes
@@ -25,7 +25,6 @@ from tenure.cli.process.process_title import set_process_title
 from tenure.cli.process.reload import file_watcher
 from tenure.cli.process.signals import SignalHandlers
 from tenure.cli.process.watchdog import WatchdogReporter
-from tenure.cli.wait_for_backend import wait_for_backend
 from tenure.cli.work_progress import WorkProgress, count_dead, describe_counts
 from tenure.settings import load
 from tenure.supervisor.sd_notify import SystemdNotifier

@@ -13,7 +13,7 @@ from tenure.testing.conformance.capabilities import PARTS, USUAL, skip_unless_ab
 
 # pytest explains a failed assert of an installed package only if the module is registered before it is imported.
 _MODULES = (
-    *("put", "lease", "settlement", "renewal", "dead_letters", "records", "queue_age", "history", "job_pages"),
+    *("put", "lease", "settlement", "renewal", "dead_letters", "records", "history", "job_pages"),
     *("concurrency", "cancellation", "reschedule", "parking", "store", "ledger", "archive"),
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
@@ -23,13 +23,12 @@ from tenure.testing.conformance.cancellation import CancellationTests  # noqa: E
 from tenure.testing.conformance.concurrency import ConcurrencyTests  # noqa: E402
 from tenure.testing.conformance.dead_letters import DeadLetterTests  # noqa: E402
 from tenure.testing.conformance.history import HistoryTests  # noqa: E402
-from tenure.testing.conformance.job_pages import JobPageTests  # noqa: E402
+from tenure.testing.conformance.job_pages import JobPageTests, QueueAgeTests  # noqa: E402
 from tenure.testing.conformance.lease import LeaseTests  # noqa: E402
 from tenure.testing.conformance.ledger import LedgerConformance  # noqa: E402
 from tenure.testing.conformance.messages import AdvancingClock, FullBackend  # noqa: E402
 from tenure.testing.conformance.parking import ParkingTests  # noqa: E402
 from tenure.testing.conformance.put import PutTests  # noqa: E402
-from tenure.testing.conformance.queue_age import QueueAgeTests  # noqa: E402
 from tenure.testing.conformance.records import RecordTests  # noqa: E402
 from tenure.testing.conformance.renewal import RenewalTests  # noqa: E402
 from tenure.testing.conformance.reschedule import RescheduleTests  # noqa: E402

@@ -10,9 +10,9 @@ from functools import partial
 from typing import NamedTuple
 
 from tenure.backends.messages import Charge, Lease
-from tenure.backends.sql.claim_cursor import START, ClaimCursor, Place
+from tenure.backends.sql.backend import Claim, claim_in_order, grantable
 from tenure.backends.sql.control import end_waiting
-from tenure.backends.sql.dialect import PROMOTE_BATCH, Claim, Expired, Grant, Pair, Row, claim_in_order, grantable
+from tenure.backends.sql.dialect import PROMOTE_BATCH, START, ClaimCursor, Expired, Grant, Pair, Place, Row
 from tenure.backends.sql.mysql.connection import BEGIN, COMMIT, MysqlExecutor, MysqlSession, numbers
 from tenure.clock import MICROSECOND
 

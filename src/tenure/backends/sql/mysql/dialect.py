@@ -8,10 +8,8 @@ from typing import Any, TypeVar
 
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
 from tenure.backends.records import Fact
-from tenure.backends.sql.caller_connection import first_column
-from tenure.backends.sql.claim_cursor import ClaimCursor
-from tenure.backends.sql.connections import poll
-from tenure.backends.sql.dialect import KNOWN_IDS, Expired, Grant, Pair, Row, Rows, Wait
+from tenure.backends.sql.connections import first_column, poll
+from tenure.backends.sql.dialect import KNOWN_IDS, ClaimCursor, Expired, Grant, Pair, Row, Rows, Wait
 from tenure.backends.sql.mysql.claims import MysqlClaims
 from tenure.backends.sql.mysql.connection import BEGIN, COMMIT, MysqlExecutor, MysqlServer, MysqlSession
 from tenure.backends.sql.mysql.settlements import MysqlSettlements

@@ -6,8 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from tenure.backends.messages import Abandon, Ack, Nack
-from tenure.backends.sql.claim_cursor import ClaimCursor
-from tenure.backends.sql.dialect import Dialect, Pair, failures
+from tenure.backends.sql.dialect import ClaimCursor, Dialect, Pair, failures
 from tenure.backends.sql.guards import apply, changes_of
 from tenure.backends.sql.mysql.claims import DROP_LEASES, READY, READY_ROW, HeldRow, end_cancelled, held_rows
 from tenure.backends.sql.mysql.connection import COMMIT, MysqlExecutor, MysqlSession, numbers

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from tenure.backends.messages import ON_REQUEST, Lease
-from tenure.backends.sql.claim_cursor import START, ClaimCursor
-from tenure.backends.sql.dialect import PROMOTE_BATCH, Claim, Expired, Grant, Pair, Row, claim_in_order
+from tenure.backends.sql.backend import Claim, claim_in_order
+from tenure.backends.sql.dialect import PROMOTE_BATCH, START, ClaimCursor, Expired, Grant, Pair, Row
 from tenure.backends.sql.postgresql.connection import NOW, PostgresExecutor, number_array, text_array
 from tenure.clock import MICROSECOND
 

@@ -7,9 +7,8 @@ from typing import Any, TypeVar
 
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
 from tenure.backends.records import Fact
-from tenure.backends.sql.caller_connection import first_column
-from tenure.backends.sql.claim_cursor import ClaimCursor
-from tenure.backends.sql.dialect import KNOWN_IDS, Expired, Grant, Pair, Row, Rows, Wait
+from tenure.backends.sql.connections import first_column
+from tenure.backends.sql.dialect import KNOWN_IDS, ClaimCursor, Expired, Grant, Pair, Row, Rows, Wait
 from tenure.backends.sql.postgresql.claims import PostgresClaims
 from tenure.backends.sql.postgresql.connection import (
     NOW,

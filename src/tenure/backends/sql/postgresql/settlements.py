@@ -8,8 +8,7 @@ import msgspec
 import psycopg
 
 from tenure.backends.messages import ON_REQUEST, Abandon, Ack, Nack
-from tenure.backends.sql.claim_cursor import ClaimCursor
-from tenure.backends.sql.dialect import Dialect, Pair, Rows
+from tenure.backends.sql.dialect import ClaimCursor, Dialect, Pair, Rows
 from tenure.backends.sql.guards import apply, changes_of
 from tenure.backends.sql.postgresql.claims import END_CANCELLED, INTO_HISTORY, REPLACE_HISTORY
 from tenure.backends.sql.postgresql.connection import NOW, PostgresExecutor, number_array, text_array

@@ -9,8 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from tenure.backends.messages import Lease
+from tenure.backends.sql.backend import Claim, claim_in_order, grantable
 from tenure.backends.sql.control import end_waiting
-from tenure.backends.sql.dialect import PROMOTE_BATCH, Claim, Expired, Grant, Pair, claim_in_order, grantable
+from tenure.backends.sql.dialect import PROMOTE_BATCH, Expired, Grant, Pair
 from tenure.backends.sql.sqlite.database import BEGIN, Database, compound, json_text, rows_on
 from tenure.clock import MICROSECOND
 

@@ -1,7 +1,11 @@
-"""The jobs and dead letters that the arguments and options of a command select."""
+"""Arguments that several commands share: durations and times, and options that select jobs and dead letters.
+
+A plain number is a duration in seconds.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -12,8 +16,42 @@ from tenure.backends.contract import required
 from tenure.backends.job_filter import DEAD_LETTER_PAGE, JobFilter
 from tenure.backends.records import JobRecord
 from tenure.cli.errors import CommandError
-from tenure.cli.time_arguments import parse_microseconds
+from tenure.clock import MICROSECOND, to_microseconds
+from tenure.definition.cron_expression import find_zone
+from tenure.definition.duration import to_seconds
 from tenure.errors import JobNotFound
+
+at_option = click.option("--at", "at", metavar="TIME", help="Use this time instead of now, such as 2026-03-29T02:30.")
+
+
+def number_or_text(text: str) -> float | str:
+    """A float if the text is a number; the function that uses the duration checks any other text."""
+    return float(text) if text.replace(".", "", 1).isdecimal() else text
+
+
+def parse_seconds(text: str, option: str) -> float:
+    return to_seconds(number_or_text(text), option)
+
+
+def parse_microseconds(text: str, option: str) -> int:
+    return round(parse_seconds(text, option) * MICROSECOND)
+
+
+def describe_duration(text: str) -> str:
+    """The duration as the user wrote it; a plain number gets its unit."""
+    return f"{text} s" if isinstance(number_or_text(text), float) else text
+
+
+def parse_time(app: Tenure, text: str | None) -> int:
+    """A time in UTC microseconds, now if no text; a time without an offset is in the app's time zone."""
+    if text is None:
+        return app.clock.now()
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise CommandError(f"{text!r} is not a time; write it as 2026-03-29T02:30 or 2026-03-29T02:30+01:00") from None
+    return to_microseconds(moment if moment.tzinfo else moment.replace(tzinfo=find_zone(app.settings.timezone)))
+
 
 C = TypeVar("C", bound=Callable[..., Any])
 
