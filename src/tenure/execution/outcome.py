@@ -4,6 +4,7 @@
 """
 
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -125,20 +126,30 @@ class Capture:
     """Replaces `sys.stdout` and collects what a running handler prints.
 
     Text that is printed outside a job, or by a thread that a job started, goes to the real stream.
+    The lanes of a process share the first one that is installed, because they end in any order.
     """
 
     def __init__(self) -> None:
         self._stream: TextIO = sys.stdout
+        self._users = 0
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        self._stream = before = sys.stdout
-        sys.stdout = replacement = cast("TextIO", self)
+        with _install_lock:
+            shared = sys.stdout if isinstance(sys.stdout, Capture) else self._replace_stdout()
+            shared._users += 1
         try:
             yield
         finally:
-            if sys.stdout is replacement:  # other code may have set another stream since
-                sys.stdout = before
+            with _install_lock:
+                shared._users -= 1
+                if not shared._users and sys.stdout is cast("TextIO", shared):  # other code may have replaced it
+                    sys.stdout = shared._stream
+
+    def _replace_stdout(self) -> "Capture":
+        self._stream = sys.stdout
+        sys.stdout = cast("TextIO", self)
+        return self
 
     def begin(self) -> None:
         """Collect what this thread or task prints, until `take`."""
@@ -189,6 +200,7 @@ class _PrintedText:
         self.is_open = False
 
 
+_install_lock = threading.Lock()
 _printed: ContextVar[_PrintedText | None] = ContextVar("tenure.printed", default=None)
 
 

@@ -98,7 +98,24 @@ def test_the_stream_is_given_back():
     assert sys.stdout is before
 
 
-def test_a_stream_that_somebody_else_put_there_stays(monkeypatch):
+def test_lanes_that_end_in_any_order_give_the_stream_back(capsys):
+    before = sys.stdout
+    first, second = Capture(), Capture()
+    lanes = [first.installed(), second.installed()]
+    for lane in lanes:
+        lane.__enter__()
+    lanes[0].__exit__(None, None, None)
+    second.begin()
+    print("kept")
+    taken = second.take()
+    print("after")
+    lanes[1].__exit__(None, None, None)
+
+    assert sys.stdout is before
+    assert (taken, capsys.readouterr().out) == ("kept\n", "after\n")
+
+
+def test_a_stream_that_other_code_put_there_stays(monkeypatch):
     monkeypatch.setattr(sys, "stdout", sys.stdout)
 
     with Capture().installed():
