@@ -1,6 +1,7 @@
 """Fixtures of all tests, and Hypothesis profiles: the same examples on every CI run, fresh ones on a laptop."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -13,6 +14,13 @@ settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50
 settings.register_profile("dev", deadline=None)
 settings.register_profile("fuzz", deadline=None, max_examples=20_000)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "dev")
+
+
+def pytest_configure():
+    """A run that `nohup` or a shell started in the background ignores these signals, and its processes inherit that."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL if number == signal.SIGHUP else signal.default_int_handler)
 
 
 @pytest.fixture
