@@ -27,7 +27,7 @@ def tenure(tmp_path: Path) -> Iterator[CommandLine]:
     command_line.close()
 
 
-class Desk:
+class InProcessCommandLine:
     """The commands in this process, which is quicker, and the app that they find, to set the scene with."""
 
     def __init__(self, module: str) -> None:
@@ -56,8 +56,10 @@ class Desk:
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "redis"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """A desk on each backend that commands are tried on."""
+def command_line(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[InProcessCommandLine]:
+    """A command line on each backend that commands are tried on."""
     places = {"postgresql": "postgres_url", "redis": "redis_url", "beanstalk": "beanstalk_url"}
     is_server = request.param in places
     url = request.getfixturevalue(places[request.param]) if is_server else f"sqlite:///{tmp_path}/jobs.db"
@@ -72,9 +74,9 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / f"{module}.py").write_text(APP)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    desk = Desk(module)
-    with desk.app:
-        if desk.app.backend.schema is not None:
-            desk.app.backend.schema.migrate()
-        yield desk
+    command_line = InProcessCommandLine(module)
+    with command_line.app:
+        if command_line.app.backend.schema is not None:
+            command_line.app.backend.schema.migrate()
+        yield command_line
     del sys.modules[module]

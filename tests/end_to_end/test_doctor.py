@@ -14,21 +14,21 @@ def verdicts(found):
 
 
 @pytest.fixture
-def worker(desk):
+def worker(command_line):
     """Somebody who serves the usual queue."""
     described = {"id": "host:1:a", "host": "host", "pid": 1, "queues": ("default",), "runner": "process"}
-    now = desk.app.clock.now()
-    desk.app.backend.workers.announce(WorkerRecord(**described, concurrency=2, started_at=1, seen_at=now), 60)
+    now = command_line.app.clock.now()
+    command_line.app.backend.workers.announce(WorkerRecord(**described, concurrency=2, started_at=1, seen_at=now), 60)
 
 
 @pytest.fixture
-def on(desk):
-    return desk.app.settings.url.partition(":")[0]
+def on(command_line):
+    return command_line.app.settings.url.partition(":")[0]
 
 
-def test_a_system_that_is_well_has_no_problems(desk, worker, on):
-    desk.app.define("add", {"a": 1}).dispatch()
-    found = desk.json("doctor")
+def test_a_system_that_is_well_has_no_problems(command_line, worker, on):
+    command_line.app.define("add", {"a": 1}).dispatch()
+    found = command_line.json("doctor")
     said = verdicts(found)
     ok = {"backend", "clock", "stopping", "keys", "payloads", "workers", "dead letters"}
     assert {said[check] for check in ok} == {"ok"}
@@ -42,34 +42,34 @@ def test_a_system_that_is_well_has_no_problems(desk, worker, on):
     assert found["problems"] == sum(verdict == "problem" for verdict in said.values())
 
 
-def test_people_read_a_line_a_check_and_the_exit_code_tells(desk):
-    desk.app.define("add", {"a": 1}).dispatch()
-    told = desk("doctor")
+def test_people_read_a_line_a_check_and_the_exit_code_tells(command_line):
+    command_line.app.define("add", {"a": 1}).dispatch()
+    told = command_line("doctor")
     assert "\nwarning  workers       no worker listens on default (1 ready)\n" in told.stdout
     assert "`tenure work default`" in told.stdout
     assert told.stdout.splitlines()[-1].startswith("problems: 0, warnings: ")
     assert (told.exit_code, "\x1b" in told.stdout) == (0, False)
-    assert desk("doctor", "--strict").exit_code == 1
+    assert command_line("doctor", "--strict").exit_code == 1
 
 
-def test_messages_without_a_signature_or_with_another_key_are_found(desk, worker):
-    desk.app.define("add", {"a": 1}).dispatch()
+def test_messages_without_a_signature_or_with_another_key_are_found(command_line, worker):
+    command_line.app.define("add", {"a": 1}).dispatch()
     other = new_key("other").dump()
-    found = desk.json("doctor", exit_code=1, TENURE_APP="", TENURE_KEYS=other)
+    found = command_line.json("doctor", exit_code=1, TENURE_APP="", TENURE_KEYS=other)
     assert "not in the ring: 1 by 'usual'" in {each["check"]: each["text"] for each in found["checks"]}["keys"]
-    rotated = f"{other},{desk.app.settings.keys[0]}"
-    assert verdicts(desk.json("doctor", TENURE_APP="", TENURE_KEYS=rotated))["keys"] == "warning"
+    rotated = f"{other},{command_line.app.settings.keys[0]}"
+    assert verdicts(command_line.json("doctor", TENURE_APP="", TENURE_KEYS=rotated))["keys"] == "warning"
     forged = Message(id=new_id(), queue="default", body=b'{"job":"add"}', handler="add")
-    desk.app.backend.put([forged])
-    found = desk.json("doctor", exit_code=1)
+    command_line.app.backend.put([forged])
+    found = command_line.json("doctor", exit_code=1)
     assert {"keys": "problem", "payloads": "problem"}.items() <= verdicts(found).items()
 
 
-def test_payloads_that_no_handler_accepts_are_found(desk, worker):
+def test_payloads_that_no_handler_accepts_are_found(command_line, worker):
     with Tenure() as newer:
         newer.job(name="add", payload_version=2, upcasters={1: dict})(lambda a: a)
         id = newer.define("add", {"a": 1}).dispatch()
-    found = desk.json("doctor", exit_code=1)
+    found = command_line.json("doctor", exit_code=1)
     (payloads,) = [each for each in found["checks"] if each["check"] == "payloads"]
     assert (payloads["verdict"], payloads["text"]) == (
         "problem",
@@ -78,34 +78,34 @@ def test_payloads_that_no_handler_accepts_are_found(desk, worker):
     assert payloads["advice"].endswith(f"`tenure explain {id}` explains one of them")
 
 
-def test_schedules_that_nobody_keeps_are_found(desk, worker):
-    desk.app.schedule(desk.app.define("add", {"a": 1}).build()).every_minute().named("load")
-    assert verdicts(desk.json("doctor", exit_code=1))["schedules"] == "problem"
-    desk.app.cron.run()
-    assert verdicts(desk.json("doctor"))["schedules"] == "ok"
+def test_schedules_that_nobody_keeps_are_found(command_line, worker):
+    command_line.app.schedule(command_line.app.define("add", {"a": 1}).build()).every_minute().named("load")
+    assert verdicts(command_line.json("doctor", exit_code=1))["schedules"] == "problem"
+    command_line.app.cron.run()
+    assert verdicts(command_line.json("doctor"))["schedules"] == "ok"
 
 
-def test_dead_letters_that_grow_are_found(desk, worker):
-    desk.app.enqueue_many(desk.app.define("fail").build() for _ in range(12))
-    desk.work()
-    found = desk.json("doctor")
+def test_dead_letters_that_grow_are_found(command_line, worker):
+    command_line.app.enqueue_many(command_line.app.define("fail").build() for _ in range(12))
+    command_line.work()
+    found = command_line.json("doctor")
     (dead,) = [each for each in found["checks"] if each["check"] == "dead letters"]
     assert (dead["verdict"], dead["text"][:49]) == ("warning", "their number grows: 12 dead letters; 12 died in t")
 
 
-@pytest.mark.parametrize("desk", ["sqlite", "postgresql"], indirect=True)
-def test_an_index_that_is_gone_is_found(desk, worker):
-    dialect = desk.app.backend.inner._dialect
+@pytest.mark.parametrize("command_line", ["sqlite", "postgresql"], indirect=True)
+def test_an_index_that_is_gone_is_found(command_line, worker):
+    dialect = command_line.app.backend.inner._dialect
     with dialect.migration() as rows:
         rows("DROP INDEX tenure_dead_died", {})
-    found = desk.json("doctor", exit_code=1)
+    found = command_line.json("doctor", exit_code=1)
     (indexes,) = [each for each in found["checks"] if each["check"] == "indexes"]
     assert indexes["text"].startswith("missing, or not valid: tenure_dead_died;")
 
 
-def test_a_server_that_is_not_there_is_a_problem(desk):
+def test_a_server_that_is_not_there_is_a_problem(command_line):
     gone = {"TENURE_APP": "", "TENURE_URL": "redis://127.0.0.1:1"}
-    found = desk.json("doctor", exit_code=1, **gone)
+    found = command_line.json("doctor", exit_code=1, **gone)
     assert [each["check"] for each in found["checks"]] == ["backend"]
-    told = desk("doctor", **gone)
+    told = command_line("doctor", **gone)
     assert (told.exit_code, told.stdout.startswith("problem  backend")) == (1, True)

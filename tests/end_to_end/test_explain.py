@@ -24,103 +24,105 @@ def codes(found):
     return [reason["code"] for reason in (found["answer"], *found["also"])]
 
 
-def test_a_job_that_waits_for_a_lock_is_told_who_holds_it_and_since_when(desk):
-    holder, waiting = [desk.app.define("hold").single_instance().dispatch() for _ in range(2)]
-    leases = desk.app.backend.lease(["default"], limit=2, seconds=60)
+def test_a_job_that_waits_for_a_lock_is_told_who_holds_it_and_since_when(command_line):
+    holder, waiting = [command_line.app.define("hold").single_instance().dispatch() for _ in range(2)]
+    leases = command_line.app.backend.lease(["default"], limit=2, seconds=60)
     lock = ConcurrencyLimit(lock_key("hold"))
-    desk.app.backend.guards.change([take_guards([lock], Holder(holder, 1, 60.0))])
-    desk.app.backend.parking.park([Park(lease=leases[1], key=lock.key, reason="busy")])
-    desk.app.backend.workers.announce(structs.replace(WORKER, jobs=(holder,)), 60)
-    found = desk.json("explain", waiting)
+    command_line.app.backend.guards.change([take_guards([lock], Holder(holder, 1, 60.0))])
+    command_line.app.backend.parking.park([Park(lease=leases[1], key=lock.key, reason="busy")])
+    command_line.app.backend.workers.announce(structs.replace(WORKER, jobs=(holder,)), 60)
+    found = command_line.json("explain", waiting)
     answer = found["answer"]
     assert (found["state"], codes(found)) == ("parked", ["locked"])
     assert (answer["job"], answer["worker"], answer["since"][:2]) == (holder, WORKER.id, "20")
-    told = desk("explain", waiting).stdout.splitlines()
+    told = command_line("explain", waiting).stdout.splitlines()
     assert told[0] == f"{waiting}: hold on queue default, parked"
     assert told[1].startswith(
         f"the single-instance lock 'hold' is held by job {holder} on worker {WORKER.id}, since 20"
     )
     assert "app.guards.unlock('hold')" in told[2]
-    assert codes(desk.json("explain", holder)) == ["running"]
+    assert codes(command_line.json("explain", holder)) == ["running"]
 
 
-def test_a_delay_a_pause_a_missing_worker_and_what_is_not_deployed_are_told(desk):
-    delayed = desk.app.define("add", {"a": 1}).delay("1h").dispatch()
-    ready = desk.app.define("fail").dispatch()
-    assert codes(desk.json("explain", ready)) == ["no_worker", "turn"]
-    desk.app.guards.pause("default", "deploy")
-    assert codes(desk.json("explain", delayed)) == ["delayed", "paused", "no_worker"]
-    told = desk("explain", ready).stdout.splitlines()
+def test_a_delay_a_pause_a_missing_worker_and_what_is_not_deployed_are_told(command_line):
+    delayed = command_line.app.define("add", {"a": 1}).delay("1h").dispatch()
+    ready = command_line.app.define("fail").dispatch()
+    assert codes(command_line.json("explain", ready)) == ["no_worker", "turn"]
+    command_line.app.guards.pause("default", "deploy")
+    assert codes(command_line.json("explain", delayed)) == ["delayed", "paused", "no_worker"]
+    told = command_line("explain", ready).stdout.splitlines()
     assert told[1].startswith("queue 'default' is paused: deploy, since 20")
-    desk.app.backend.workers.announce(WORKER, 60)
-    desk.app.guards.resume("default")
-    assert codes(desk.json("explain", ready)) == ["turn"]
-    assert codes(desk.json("explain", ready, TENURE_APP=""))[0] == "turn"
-    assert codes(desk.json("explain", ready, TENURE_APP="", TENURE_KEYS=new_key().dump()))[0] == "unknown_key"
+    command_line.app.backend.workers.announce(WORKER, 60)
+    command_line.app.guards.resume("default")
+    assert codes(command_line.json("explain", ready)) == ["turn"]
+    assert codes(command_line.json("explain", ready, TENURE_APP=""))[0] == "turn"
+    assert codes(command_line.json("explain", ready, TENURE_APP="", TENURE_KEYS=new_key().dump()))[0] == "unknown_key"
 
 
-def test_a_handler_that_is_not_allowed_or_not_there_is_told(desk):
-    id = desk.app.define("fail").dispatch()
-    desk.app.backend.workers.announce(WORKER, 60)
-    strict, empty = desk.module("Tenure(allow={'default': ('add',)})"), desk.module("Tenure()")
-    found = desk.json("explain", id, TENURE_APP=strict)
+def test_a_handler_that_is_not_allowed_or_not_there_is_told(command_line):
+    id = command_line.app.define("fail").dispatch()
+    command_line.app.backend.workers.announce(WORKER, 60)
+    strict, empty = command_line.module("Tenure(allow={'default': ('add',)})"), command_line.module("Tenure()")
+    found = command_line.json("explain", id, TENURE_APP=strict)
     assert (codes(found)[0], found["answer"]["until"]) == ("forbidden", None)
-    found = desk.json("explain", id, TENURE_APP=empty)
+    found = command_line.json("explain", id, TENURE_APP=empty)
     assert (codes(found)[0], found["answer"]["until"][:2]) == ("unknown_handler", "20")
 
 
 @pytest.mark.parametrize("guard", ["rate", "breaker"])
-def test_a_rate_and_an_open_breaker_are_told_with_their_end(desk, guard):
-    desk.app.backend.workers.announce(WORKER, 60)
+def test_a_rate_and_an_open_breaker_are_told_with_their_end(command_line, guard):
+    command_line.app.backend.workers.announce(WORKER, 60)
     if guard == "rate":
-        desk.app.guards.rate("1/h", handler="add").throttle()
-        id = desk.app.define("add", {"a": 1}).rate("1/h").dispatch()
+        command_line.app.guards.rate("1/h", handler="add").throttle()
+        id = command_line.app.define("add", {"a": 1}).rate("1/h").dispatch()
     else:
         for _ in range(5):
-            with pytest.raises(ValueError), desk.app.guards.breaker("stripe").closed():  # noqa: PT011
+            with pytest.raises(ValueError), command_line.app.guards.breaker("stripe").closed():  # noqa: PT011
                 raise ValueError
-        id = desk.app.define("add", {"a": 1}).breaker("stripe").dispatch()
-    answer = desk.json("explain", id)["answer"]
+        id = command_line.app.define("add", {"a": 1}).breaker("stripe").dispatch()
+    answer = command_line.json("explain", id)["answer"]
     assert answer["code"] == {"rate": "rate_limited", "breaker": "circuit_open"}[guard]
     assert answer["until"][:2] == "20"
 
 
-def test_a_dead_job_is_told_with_each_attempt_and_a_done_one_too(desk):
-    dead, done = desk.app.define("stumble").dispatch(), desk.app.define("add", {"a": 1}).dispatch()
-    desk.work()
-    told = desk("explain", dead).stdout.splitlines()
+def test_a_dead_job_is_told_with_each_attempt_and_a_done_one_too(command_line):
+    dead, done = command_line.app.define("stumble").dispatch(), command_line.app.define("add", {"a": 1}).dispatch()
+    command_line.work()
+    told = command_line("explain", dead).stdout.splitlines()
     assert told[1].startswith("it is dead: all allowed attempts failed (retries_exhausted), since 20")
     assert [line.rpartition(": ValueError")[2] for line in told[-2:]] == [": twice", ": twice"]
-    assert [each["attempt"] for each in desk.json("explain", dead)["attempts"]] == [1, 2]
-    (attempt,) = desk.json("explain", done)["attempts"]
+    assert [each["attempt"] for each in command_line.json("explain", dead)["attempts"]] == [1, 2]
+    (attempt,) = command_line.json("explain", done)["attempts"]
     assert (attempt["attempt"], attempt["error"], attempt["seconds"] is None) == (1, None, False)
 
 
-def test_a_tick_that_waits_for_another_is_told_for_which(desk):
-    desk.app.schedule(desk.app.define("add", {"a": 1}).build()).every_minute().named("load")
-    desk.app.schedule(desk.app.define("add", {"a": 2}).build()).every_minute().named("report").depends_on("load")
-    ran = {each.schedule.name: each.record for each in desk.app.cron.run()}
-    found = desk.json("explain", ran["report"].id)
+def test_a_tick_that_waits_for_another_is_told_for_which(command_line):
+    command_line.app.schedule(command_line.app.define("add", {"a": 1}).build()).every_minute().named("load")
+    command_line.app.schedule(command_line.app.define("add", {"a": 2}).build()).every_minute().named(
+        "report"
+    ).depends_on("load")
+    ran = {each.schedule.name: each.record for each in command_line.app.cron.run()}
+    found = command_line.json("explain", ran["report"].id)
     assert (found["state"], found["schedule"], codes(found)) == ("waiting", "report", ["dependency"])
     assert "waits for 'load'" in found["answer"]["text"]
-    assert desk("explain", ran["report"].id).exit_code == 0
+    assert command_line("explain", ran["report"].id).exit_code == 0
 
 
-def test_a_job_that_is_not_known_is_refused(desk):
-    missing = desk("explain", "nobody")
+def test_a_job_that_is_not_known_is_refused(command_line):
+    missing = command_line("explain", "nobody")
     assert (missing.exit_code, "no job 'nobody' is known here" in missing.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("desk", ["sqlite"], indirect=True)
-def test_a_handler_that_the_workers_do_not_have_is_told_without_the_app(desk):
+@pytest.mark.parametrize("command_line", ["sqlite"], indirect=True)
+def test_a_handler_that_the_workers_do_not_have_is_told_without_the_app(command_line):
     with Tenure() as newer:
         newer.job(name="new_one")(lambda: None)
         id = newer.define("new_one").dispatch()
-    desk.app.guards.pause("default")  # so that it is not taken and put off meanwhile
-    with working(desk.app):
-        found = desk.json("explain", id, TENURE_APP="")
+    command_line.app.guards.pause("default")  # so that it is not taken and put off meanwhile
+    with working(command_line.app):
+        found = command_line.json("explain", id, TENURE_APP="")
         assert "not_deployed" in codes(found)
-        assert "new_one (1 waiting)" in desk("doctor", TENURE_APP="").stdout
+        assert "new_one (1 waiting)" in command_line("doctor", TENURE_APP="").stdout
 
 
 @contextmanager

@@ -10,13 +10,13 @@ from click.shell_completion import ShellComplete
 from tenure.cli.main import cli
 
 GREEN, ERASE = "\x1b[32m", "\x1b[2K"
-embedded = pytest.mark.parametrize("desk", ["sqlite"], indirect=True)
+embedded = pytest.mark.parametrize("command_line", ["sqlite"], indirect=True)
 
 
-def on_a_terminal(desk, *arguments, **environment):
+def on_a_terminal(command_line, *arguments, **environment):
     """What a command writes when a person looks at both of its outputs."""
     outside, inside = os.openpty()
-    given = {**os.environ, "TERM": "xterm", "TENURE_APP": desk.location, **environment}
+    given = {**os.environ, "TERM": "xterm", "TENURE_APP": command_line.location, **environment}
     process = subprocess.Popen([sys.executable, "-m", "tenure", *arguments], env=given, stdout=inside, stderr=inside)
     os.close(inside)
     written = b""
@@ -35,20 +35,20 @@ def _read(terminal):
 
 
 @embedded
-def test_colours_are_for_terminals_and_for_those_who_want_them(desk):
-    assert GREEN in on_a_terminal(desk, "doctor")
-    assert "\x1b" not in on_a_terminal(desk, "doctor", NO_COLOR="1")
-    assert "\x1b" not in desk("doctor").stdout
-    assert GREEN in desk("doctor", FORCE_COLOR="1").stdout
-    assert "\x1b" not in desk("doctor", FORCE_COLOR="1", NO_COLOR="1").stdout
+def test_colours_are_for_terminals_and_for_those_who_want_them(command_line):
+    assert GREEN in on_a_terminal(command_line, "doctor")
+    assert "\x1b" not in on_a_terminal(command_line, "doctor", NO_COLOR="1")
+    assert "\x1b" not in command_line("doctor").stdout
+    assert GREEN in command_line("doctor", FORCE_COLOR="1").stdout
+    assert "\x1b" not in command_line("doctor", FORCE_COLOR="1", NO_COLOR="1").stdout
 
 
 @embedded
-def test_a_bar_tells_on_a_terminal_how_far_long_work_is(desk):
-    desk.app.define("add", {"a": 1}).dispatch()
-    desk.work()
-    assert f"{ERASE}deleted {'█' * 30} 1 of 1" in on_a_terminal(desk, "purge", "--state", "done", "--force")
-    assert desk("purge", "--state", "done", "--force").stderr == ""
+def test_a_bar_tells_on_a_terminal_how_far_long_work_is(command_line):
+    command_line.app.define("add", {"a": 1}).dispatch()
+    command_line.work()
+    assert f"{ERASE}deleted {'█' * 30} 1 of 1" in on_a_terminal(command_line, "purge", "--state", "done", "--force")
+    assert command_line("purge", "--state", "done", "--force").stderr == ""
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,6 @@ def test_commands_options_and_values_are_completed(words, begun, completed):
 
 @embedded
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_what_a_shell_needs_is_printed(desk, shell):
-    done = desk("completion", shell)
+def test_what_a_shell_needs_is_printed(command_line, shell):
+    done = command_line("completion", shell)
     assert (done.exit_code, f"_TENURE_COMPLETE={shell}_complete" in done.stdout) == (0, True)

@@ -45,7 +45,7 @@ def leased(backend, count=1):
 def settle(backend, verdicts, events):
     listeners = Listeners()
     listeners.add(events.append)
-    settler = Settler(backend, HeldLeases(), listeners, GuardHolder(MemoryStore(FakeClock())), "desk:1")
+    settler = Settler(backend, HeldLeases(), listeners, GuardHolder(MemoryStore(FakeClock())), "host:1")
     for verdict in verdicts:
         settler.settle(verdict)
     settler.stop()
@@ -71,7 +71,7 @@ def test_a_failure_is_kept_with_the_name_of_its_worker(events, verdict):
 
     settle(backend, [verdict(lease=lease, failure=Failure("ValueError", "no", 7, 1))], events)
 
-    assert backend.jobs.find("0").failures == (Failure("ValueError", "no", 7, 1, worker="desk:1"),)
+    assert backend.jobs.find("0").failures == (Failure("ValueError", "no", 7, 1, worker="host:1"),)
 
 
 @pytest.mark.parametrize(("seconds", "waits"), [(0.0001, True), (0.005, False)])
