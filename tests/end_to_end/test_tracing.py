@@ -26,7 +26,7 @@ def test_a_run_in_a_child_is_in_the_trace_of_its_enqueue(tenure):
     shop = tenure.folder / "shop.py"
     shop.write_text(shop.read_text() + TRACING)
     tenure.environment["TENURE_TRACING"] = "true"
-    id = tenure.enqueue("add", "--payload", '{"a": 1}')
+    id = tenure.json("enqueue", "add", "--payload", '{"a": 1}')["id"]  # in its own process: a provider is set only once
     assert tenure("work", "--burst").returncode == 0
     send, process = [json.loads(line) for line in (tenure.folder / "spans").read_text().splitlines()]
     assert (send["name"], process["name"]) == ("send default", "process default")

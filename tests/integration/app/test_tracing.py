@@ -23,6 +23,7 @@ def _provider():
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(KEPT))
     trace.set_tracer_provider(provider)  # of the process: it can be set once
+    assert trace.get_tracer_provider() is provider
 
 
 @pytest.fixture
