@@ -16,7 +16,6 @@ from tenure.backends.parts import (
     DeadLetters,
     JobArchive,
     JobControl,
-    JobReader,
     Jobs,
     Parking,
     QueueCounts,
@@ -100,7 +99,7 @@ class Parts:
     `archive` is where workers record jobs that the backend forgets; None where the backend has records itself.
     """
 
-    jobs: JobReader | None
+    jobs: Jobs | None
     queues: QueueCounts | None
     dead_letters: DeadLetters | None
     control: JobControl | None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from tenure.backends.parts import DeadLetters, JobReader
+from tenure.backends.parts import DeadLetters, Jobs
 from tenure.backends.records import JobRecord
 from tenure.definition.failure import Failure
 from tenure.events import END_STATES, JOB_STATES
@@ -48,7 +48,7 @@ class JobFilter(Struct, frozen=True, kw_only=True):
         )
 
 
-def search_jobs(reader: JobReader, wanted: JobFilter, limit: int) -> tuple[list[JobRecord], bool]:
+def search_jobs(reader: Jobs, wanted: JobFilter, limit: int) -> tuple[list[JobRecord], bool]:
     """Up to `limit` matching jobs, and whether there may be more."""
     found: list[JobRecord] = []
     for read, job in enumerate(_candidates(reader, wanted)):
@@ -79,7 +79,7 @@ def failure_text(failure: Failure) -> str:
     return f"{failure.type}: {failure.message}"
 
 
-def _candidates(reader: JobReader, wanted: JobFilter) -> Iterator[JobRecord]:
+def _candidates(reader: Jobs, wanted: JobFilter) -> Iterator[JobRecord]:
     """The jobs of the wanted states and queue, as far back as the filter reaches."""
     for state in wanted.states or JOB_STATES:
         for queue in [wanted.queue] if wanted.queue else reader.queues_with(state):
@@ -89,7 +89,7 @@ def _candidates(reader: JobReader, wanted: JobFilter) -> Iterator[JobRecord]:
                     break  # the following jobs ended even earlier
 
 
-def _all_pages(reader: JobReader, state: str, queue: str, before: int | None) -> Iterator[JobRecord]:
+def _all_pages(reader: Jobs, state: str, queue: str, before: int | None) -> Iterator[JobRecord]:
     size, cursor = _FIRST_PAGE, None
     while True:
         page, cursor = reader.page(state, queue, limit=size, cursor=cursor, before=before)

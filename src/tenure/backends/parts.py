@@ -24,7 +24,7 @@ from tenure.metrics.statistics import Tally
 HEAD_BYTES = 64  # a message names its signing key within its first bytes
 
 
-class JobReader(Protocol):
+class Jobs(Protocol):
     """Shows single jobs and lists of jobs; a page costs what it shows."""
 
     def find(self, id: str) -> JobRecord | None: ...
@@ -50,19 +50,15 @@ class JobReader(Protocol):
         """
         ...
 
-
-class Jobs(JobReader, Protocol):
-    """Shows all jobs of the backend, also those that have not ended."""
-
     def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
         """The first HEAD_BYTES bytes of the bodies that have not ended, and the cursor of the next page.
 
-        The cursor is None after the last page. Jobs that are put or end meanwhile may be missed.
+        The cursor is None after the last page. Jobs that are put or end meanwhile may be missed. An archive has none.
         """
         ...
 
 
-class JobArchive(JobReader, Protocol):
+class JobArchive(Jobs, Protocol):
     """Keeps records of jobs that live on a broker, which forgets them; workers write the records."""
 
     def save(self, records: Sequence[JobRecord]) -> None:

@@ -14,24 +14,15 @@ from tenure.clock import to_datetime
 from tenure.definition.job_function import JobFunction
 from tenure.errors import TenureError
 from tenure.events import Status
-from tenure.wire.envelope import Wire
+from tenure.wire.envelope import peek
 from tenure.worker.worker import Worker
-
-
-class Channel(Protocol):
-    """A backend and the wire that opens its messages."""
-
-    @property
-    def backend(self) -> Backend: ...
-
-    @property
-    def wire(self) -> Wire: ...
 
 
 class App(Protocol):
     """The part of a Tenure app that tests use."""
 
-    def channel(self) -> Channel: ...
+    @property
+    def backend(self) -> Backend: ...
 
     def worker(self, *queues: str, burst: bool = False) -> Worker: ...
 
@@ -72,10 +63,9 @@ def enqueued(
     It reads the backend and does not listen to events, so nothing has to be installed before the code under test
     runs. Jobs that have run meanwhile are not listed.
     """
-    channel = app.channel()
-    if not isinstance(channel.backend.jobs, MemoryJobs):
+    if not isinstance(app.backend.jobs, MemoryJobs):
         raise TenureError("enqueued() lists jobs of memory:// only; open the app of your tests with that URL")
-    jobs = [_opened(record, channel.wire) for record in channel.backend.jobs.waiting()]
+    jobs = [_opened(record) for record in app.backend.jobs.waiting()]
     key = handler.key if isinstance(handler, JobFunction) else handler
     return [job for job in jobs if key in (None, job.handler) and queue in (None, job.queue)]
 
@@ -92,14 +82,14 @@ def assert_enqueued(app: App, handler: str | JobFunction[..., Any], /, **argumen
 
 
 def _queues(app: App) -> list[str]:
-    backend = app.channel().backend
-    if backend.queues is None:
+    queues = app.backend.queues
+    if queues is None:
         raise TenureError("this backend cannot list its queues; name them: run_due(app, 'emails')")
-    return list(backend.queues.counts())
+    return list(queues.counts())
 
 
-def _opened(record: JobRecord, wire: Wire) -> EnqueuedJob:
-    envelope = wire.open(record.body or b"", record.queue)
+def _opened(record: JobRecord) -> EnqueuedJob:
+    envelope = peek(record.body or b"")
     return EnqueuedJob(
         id=record.id,
         handler=envelope.job,

@@ -178,6 +178,10 @@ class MemoryArchive:
         page = found[first : first + limit]
         return page, _sort_key(page[-1]) if len(page) == limit else None
 
+    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:  # noqa: ARG002
+        """Nothing: the bodies of jobs that have not ended are on the broker."""
+        return [], None
+
     def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         old = [record.id for record in self._of(state, queue) if sort_time(record) < before][:limit]
         with self._lock:

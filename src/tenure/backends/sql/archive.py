@@ -57,6 +57,10 @@ class SqlArchive:
         page = [decode_record(record) for (record,) in self._dialect.read(PAGE, given)]
         return page, encode((sort_time(page[-1]), page[-1].id)).decode() if len(page) == limit else None
 
+    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:  # noqa: ARG002
+        """Nothing: the bodies of jobs that have not ended are on the broker."""
+        return [], None
+
     def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         old: list[str] = []
         for name in self.queues_with(state) if queue is None else [queue]:

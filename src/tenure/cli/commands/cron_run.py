@@ -3,8 +3,7 @@
 import math
 import os
 from contextlib import ExitStack, nullcontext
-from queue import SimpleQueue
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -18,13 +17,11 @@ from tenure.cli.logs import LogFileHandler
 from tenure.cli.process import worker_processes
 from tenure.cli.process.pidfile import PidFile
 from tenure.cli.process.process_title import set_process_title
-from tenure.cli.process.signals import SignalHandlers
+from tenure.cli.process.signals import SchedulerService, SignalHandlers
 from tenure.cli.process.watchdog import WatchdogReporter
 from tenure.clock import to_datetime
 from tenure.cron.decision import PlannedTick, plan
-from tenure.cron.loop import SchedulerLoop
 from tenure.supervisor.sd_notify import SystemdNotifier
-from tenure.worker.roles import RoleThread
 
 
 @click.command()
@@ -90,39 +87,6 @@ def _run_scheduler(app: Tenure, grace: float, *, quiet: bool) -> SignalHandlers:
             click.echo(f"{words[0].upper()}{words[1:]}; process {os.getpid()}.")
         service.run()
     return signals
-
-
-class SchedulerService:
-    """Runs the scheduler in its own thread, while the main thread waits for signals."""
-
-    def __init__(self, scheduler: SchedulerLoop, grace: float) -> None:
-        self._scheduler = scheduler
-        self._grace = grace
-        self._requests: SimpleQueue[Literal["stop", "stop now", "ended"]] = SimpleQueue()  # safe in signal handlers
-        self._error: BaseException | None = None
-        self.ready, self.silence = scheduler.ready, scheduler.silence
-
-    def run(self) -> None:
-        RoleThread(self._scheduler, self._on_error, on_end=lambda: self._requests.put("ended")).start()
-        for request in iter(self._requests.get, "ended"):
-            self._scheduler.stop(self._grace if request == "stop" else 0.0)
-        if self._error is not None:
-            raise self._error
-
-    def stop(self) -> None:
-        self._requests.put("stop")
-
-    def stop_now(self) -> None:
-        self._requests.put("stop now")
-
-    def drain(self) -> None:
-        self.stop()
-
-    def reload(self) -> bool:
-        return False
-
-    def _on_error(self, error: BaseException) -> None:
-        self._error = error
 
 
 def _print_plan(steps: list[PlannedTick], as_json: bool) -> None:

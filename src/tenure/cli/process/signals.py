@@ -14,10 +14,13 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from types import FrameType
-from typing import Protocol, Self
+from typing import Literal, Self
 
+from tenure.cron.loop import SchedulerLoop
 from tenure.supervisor.sd_notify import SystemdNotifier
 from tenure.supervisor.signals import STOP_SIGNALS, is_ignored, terminal_was_closed
+from tenure.worker.roles import RoleThread
+from tenure.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -26,21 +29,42 @@ _SETTLE_SECONDS = 5.0  # time that systemd should allow after the stop grace
 _REPEAT_INTERVAL = 1.0
 
 
-class Service(Protocol):
-    """A worker or a scheduler, as its process controls it; signal handlers call the four verbs."""
+class SchedulerService:
+    """Runs the scheduler in its own thread, while the main thread waits for signals."""
 
-    @property
-    def ready(self) -> threading.Event: ...
+    def __init__(self, scheduler: SchedulerLoop, grace: float) -> None:
+        self._scheduler = scheduler
+        self._grace = grace
+        # A signal handler may use a SimpleQueue, unlike a threading.Event.
+        self._requests: queue.SimpleQueue[Literal["stop", "stop now", "ended"]] = queue.SimpleQueue()
+        self._error: BaseException | None = None
+        self.ready, self.silence = scheduler.ready, scheduler.silence
 
-    def silence(self) -> float: ...  # seconds since the slowest of its loops last completed a round
+    def run(self) -> None:
+        RoleThread(self._scheduler, self._on_error, on_end=lambda: self._requests.put("ended")).start()
+        for request in iter(self._requests.get, "ended"):
+            self._scheduler.stop(self._grace if request == "stop" else 0.0)
+        if self._error is not None:
+            raise self._error
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        self._requests.put("stop")
 
-    def stop_now(self) -> None: ...
+    def stop_now(self) -> None:
+        self._requests.put("stop now")
 
-    def drain(self) -> None: ...
+    def drain(self) -> None:
+        self.stop()
 
-    def reload(self) -> bool: ...  # replace the code without stopping; False if it cannot
+    def reload(self) -> bool:
+        return False
+
+    def _on_error(self, error: BaseException) -> None:
+        self._error = error
+
+
+Service = Worker | SchedulerService
+"""What a process controls; signal handlers call `stop`, `stop_now`, `drain` and `reload`."""
 
 
 class SignalHandlers:
