@@ -18,9 +18,14 @@ settings.load_profile("ci" if os.environ.get("CI") == "true" else "dev")
 
 def pytest_configure():
     """A run that `nohup` or a shell started in the background ignores these signals, and its processes inherit that."""
-    for number in (signal.SIGHUP, signal.SIGINT):
+    defaults = {
+        signal.SIGHUP: signal.SIG_DFL,
+        signal.SIGQUIT: signal.SIG_DFL,
+        signal.SIGINT: signal.default_int_handler,
+    }
+    for number, handler in defaults.items():
         if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL if number == signal.SIGHUP else signal.default_int_handler)
+            signal.signal(number, handler)
 
 
 @pytest.fixture

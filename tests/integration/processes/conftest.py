@@ -46,6 +46,15 @@ class Worker:
             assert self.process.poll() is None
         self.send(signal.SIGTERM)
 
+    def report(self):
+        """How it is now, and what it has printed, for the message of a failed test."""
+        printed = []
+        for stream in (self.process.stdout, self.process.stderr):
+            os.set_blocking(stream.fileno(), False)
+            with suppress(BlockingIOError):
+                printed.append(os.read(stream.fileno(), 1 << 16).decode())
+        return f"worker {self.pid}: exit code {self.process.poll()}, family {self.family()}, printed {printed}"
+
     def end(self):
         """Its exit code, and all it said, once it ends."""
         said, complained = self.process.communicate(timeout=WAIT_SECONDS)
@@ -93,7 +102,11 @@ class Site:
 
     def wait_for(self, word, id=None, times=1):
         """Wait until handlers have said this word so often; the pid of the last."""
-        eventually(lambda: len(self.journal(word, id)) >= times)
+        try:
+            eventually(lambda: len(self.journal(word, id)) >= times)
+        except AssertionError as error:
+            lines = [*self._lines("journal"), *(worker.report() for worker in self.workers)]
+            raise AssertionError("\n".join([f"waited for {times} × {word}; the journal has:", *lines])) from error
         return self.journal(word, id)[-1][1]
 
     def say(self, word):
