@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from tenure.backends.parts import DeadLetters, Jobs
+from tenure.backends.parts import DeadLetters, JobControl, Jobs
 from tenure.backends.records import JobRecord
 from tenure.definition.failure import Failure
 from tenure.events import END_STATES, JOB_STATES
 
 DEAD_LETTER_PAGE = 500  # letters read at a time
+_HEAD_PAGE = 1000
 _FIRST_PAGE = 100
 _LARGEST_PAGE = 2000  # pages grow: most searches need one page, and a search that finds nothing needs few
 _MAX_READ = 10_000  # jobs read by one search, so that a filter that matches little does not read a whole history
@@ -46,6 +47,15 @@ class JobFilter(Struct, frozen=True, kw_only=True):
             and (self.before is None or moment < self.before)
             and (self.text is None or _has_text(job, self.text.casefold()))
         )
+
+
+def all_heads(control: JobControl) -> Iterator[bytes]:
+    """The first bytes of every message that has not ended; `kid_of` reads the key from them."""
+    heads, cursor = control.heads(limit=_HEAD_PAGE)
+    yield from heads
+    while cursor is not None:
+        heads, cursor = control.heads(limit=_HEAD_PAGE, cursor=cursor)
+        yield from heads
 
 
 def search_jobs(reader: Jobs, wanted: JobFilter, limit: int) -> tuple[list[JobRecord], bool]:

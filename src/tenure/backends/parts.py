@@ -50,13 +50,6 @@ class Jobs(Protocol):
         """
         ...
 
-    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
-        """The first HEAD_BYTES bytes of the bodies that have not ended, and the cursor of the next page.
-
-        The cursor is None after the last page. Jobs that are put or end meanwhile may be missed. An archive has none.
-        """
-        ...
-
 
 class JobArchive(Jobs, Protocol):
     """Keeps records of jobs that live on a broker, which forgets them; workers write the records."""
@@ -112,7 +105,7 @@ class DeadLetters(Protocol):
 
 
 class JobControl(Protocol):
-    """Cancels, reschedules and follows jobs from outside.
+    """Reaches the jobs that have not ended: cancels and reschedules them, follows them, shows how they begin.
 
     A request to cancel a leased job is stored with its lease. An ack or an abandon ends the job as usual; when the job
     would wait again instead, after a nack or a reap, it ends as `cancelled` in that same step.
@@ -136,6 +129,13 @@ class JobControl(Protocol):
         """Let waiting jobs, also parked ones, start at `due`, or else `delay` seconds from now, and no sooner.
 
         Priority, order, counters and failures stay. A leased job is `running` and goes on.
+        """
+        ...
+
+    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
+        """The first HEAD_BYTES bytes of the bodies of jobs that have not ended, and the cursor of the next page.
+
+        The cursor is None after the last page. Jobs that are put or end meanwhile may be missed.
         """
         ...
 

@@ -11,6 +11,7 @@ from msgspec import structs
 from tenure.app.doctor.facts import Deaths, DoctorFacts, Keys, Sample, ScheduleFacts, Timing, UnrunnableJob
 from tenure.app.explain.collect import opened
 from tenure.app.tenure import Tenure
+from tenure.backends.job_filter import all_heads
 from tenure.backends.ledger import ALL_SCHEDULES, Ledger
 from tenure.backends.parts import Jobs
 from tenure.backends.records import Fact, JobRecord, WorkerRecord
@@ -22,7 +23,6 @@ from tenure.wire.signing import kid_of
 
 MAX_HEADS = 10_000  # messages whose key is read: a fifth of a second on SQLite
 SAMPLE_SIZE = 200  # waiting jobs that are opened
-_PAGE = 1000
 _LATE_TICK = 120 * MICROSECOND  # no scheduler has seen a tick that is not in the ledger by then
 _HOUR, _DAY = 3600.0, 86_400.0
 
@@ -90,19 +90,11 @@ def _clocks(app: Tenure) -> tuple[float | None, dict[str, float]]:
 def _keys(app: Tenure) -> Keys:
     ring = app.channel().wire.ring
     keys = Keys(ring=tuple(ring.kids), verify=app.settings.verify)
-    if app.backend.jobs is None:
+    if app.backend.control is None:
         return keys
-    heads = _heads(app.backend.jobs)
+    heads = all_heads(app.backend.control)
     sealed = Counter(map(kid_of, islice(heads, MAX_HEADS)))
     return structs.replace(keys, sealed=dict(sealed), whole=next(heads, None) is None)
-
-
-def _heads(jobs: Jobs) -> Iterator[bytes]:
-    heads, cursor = jobs.heads(limit=_PAGE)
-    yield from heads
-    while cursor is not None:
-        heads, cursor = jobs.heads(limit=_PAGE, cursor=cursor)
-        yield from heads
 
 
 def _sample(app: Tenure) -> Sample | None:

@@ -50,13 +50,6 @@ class MemoryJobs:
                 del self._table.entries[id]
             return len(old[:limit])
 
-    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
-        live = _where(self._table, "ready", "delayed", "parked", "leased")
-        found = sorted((entry.place[-1], entry.message.body[:HEAD_BYTES]) for entry in live)
-        rest = [(place, head) for place, head in found if place > int(cursor or 0)]
-        page = rest[:limit]
-        return [head for _, head in page], str(page[-1][0]) if len(rest) > limit else None
-
     def waiting(self) -> list[JobRecord]:
         """Ready and delayed jobs, by queue and then in the order they would run once due; for tests."""
         with self._table.changed:
@@ -178,10 +171,6 @@ class MemoryArchive:
         page = found[first : first + limit]
         return page, _sort_key(page[-1]) if len(page) == limit else None
 
-    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:  # noqa: ARG002
-        """Nothing: the bodies of jobs that have not ended are on the broker."""
-        return [], None
-
     def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         old = [record.id for record in self._of(state, queue) if sort_time(record) < before][:limit]
         with self._lock:
@@ -252,6 +241,13 @@ class MemoryControl:
                 entry = self._table.held(lease)
                 if entry is not None:
                     entry.progress = progress
+
+    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
+        live = _where(self._table, "ready", "delayed", "parked", "leased")
+        found = sorted((entry.place[-1], entry.message.body[:HEAD_BYTES]) for entry in live)
+        rest = [(place, head) for place, head in found if place > int(cursor or 0)]
+        page = rest[:limit]
+        return [head for _, head in page], str(page[-1][0]) if len(rest) > limit else None
 
     def _cancel(self, entry: JobEntry | None) -> CancelResult:
         if entry is None:

@@ -45,10 +45,6 @@ class RedisArchive:
         page = [decode_record(record) for record in found]
         return page, f"{sort_time(page[-1])}:{page[-1].id}" if len(page) == limit else None
 
-    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:  # noqa: ARG002
-        """Nothing: the bodies of jobs that have not ended are on the broker."""
-        return [], None
-
     def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         gone = 0
         for name in self.queues_with(state) if queue is None else [queue]:

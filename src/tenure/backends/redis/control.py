@@ -1,9 +1,10 @@
-"""RedisControl: cancels, reschedules and follows jobs from outside."""
+"""RedisControl: cancels, reschedules and follows jobs that have not ended."""
 
 from collections.abc import Sequence
 from typing import cast
 
 from tenure.backends.messages import Lease
+from tenure.backends.parts import HEAD_BYTES
 from tenure.backends.records import CancelResult, RescheduleResult
 from tenure.backends.redis import codec
 from tenure.backends.redis.connections import Argument, RedisClient, with_retries
@@ -14,6 +15,19 @@ from tenure.definition.context import Progress
 
 class RedisControl:
     """Requests to cancel are stored beside the leases of their queue."""
+
+    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
+        """Goes through the queues by name; the cursor is that of the server and its queue."""
+        queues = self._queues.all()
+        position, _, queue = (cursor or f"0:{queues[0] if queues else ''}").partition(":")
+        if queue not in queues:
+            return [], None
+        arguments = (position, limit, HEAD_BYTES)
+        ((_, (after, found)),) = self._queues.run("heads", *arguments, queues=[queue])
+        if after != b"0":
+            return found, f"{after.decode()}:{queue}"
+        rest = queues[queues.index(queue) + 1 :]
+        return found, f"0:{rest[0]}" if rest else None
 
     def __init__(self, client: RedisClient, scripts: Scripts, queues: RedisQueues) -> None:
         self._client = client

@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec import structs
 
-from tenure.backends.parts import HEAD_BYTES
 from tenure.backends.records import JobRecord, NewDeadLetter
 from tenure.backends.redis import codec
 from tenure.backends.redis.connections import Argument, with_retries
@@ -56,19 +55,6 @@ class RedisJobs:
 
     def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         return trim(self._scripts, self._queues, state, before, limit, queue)
-
-    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
-        """Goes through the queues by name; the cursor is that of the server and its queue."""
-        queues = self._queues.all()
-        position, _, queue = (cursor or f"0:{queues[0] if queues else ''}").partition(":")
-        if queue not in queues:
-            return [], None
-        arguments = (position, limit, HEAD_BYTES)
-        ((_, (after, found)),) = self._queues.run("heads", *arguments, queues=[queue])
-        if after != b"0":
-            return found, f"{after.decode()}:{queue}"
-        rest = queues[queues.index(queue) + 1 :]
-        return found, f"0:{rest[0]}" if rest else None
 
     def _record(self, id: str, queue: str, found: list[Any]) -> JobRecord | None:
         state, record, meta, moment, outcome, failures, progress, asked, waits_for = found

@@ -1,4 +1,4 @@
-"""SqlControl: cancels, reschedules and follows jobs from outside.
+"""SqlControl: cancels, reschedules and follows jobs that have not ended.
 
 A request to cancel a leased job is a mark on its lease row, so it disappears with the lease. The transaction that
 returns a lease with that mark ends the job with `end_waiting`.
@@ -15,6 +15,7 @@ from tenure.definition.context import Progress
 
 R = TypeVar("R", bound=str)
 LIVE = "SELECT key FROM tenure_job WHERE id IN :ids"
+HEADS = "SELECT key, substr(body, 1, 64) FROM tenure_job WHERE key > :after ORDER BY key LIMIT :limit"
 READY = """
 SELECT j.key, j.id FROM tenure_job AS j
 JOIN tenure_ready AS w ON w.queue = j.queue AND w.rank = j.rank AND w.key = j.key WHERE j.id IN :ids FOR UPDATE
@@ -74,6 +75,10 @@ UPDATE tenure_lease SET done = :done, total = :total WHERE key = :key AND fence 
 
 class SqlControl:
     """Reads and marks the leases of one owner; waiting rows move between their tables with their counters."""
+
+    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
+        rows = self._dialect.read(HEADS, {"after": int(cursor or 0), "limit": limit})
+        return [bytes(head) for _, head in rows], str(rows[-1][0]) if len(rows) == limit else None
 
     def __init__(self, dialect: Dialect, owner: str) -> None:
         self._dialect = dialect

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 import click
 
 from tenure.app import Tenure
-from tenure.backends.job_filter import JobFilter
+from tenure.backends.job_filter import JobFilter, all_heads
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
 from tenure.cli.errors import CommandError
 from tenure.wire.signing import kid_of, new_key
 
-_PAGE = 1000
 _SAMPLE = 10_000  # messages: reading their heads takes a fifth of a second on SQLite
 
 
@@ -98,14 +97,9 @@ def _count_users(heads: Iterator[bytes], kid: str, limit: int | None) -> dict[st
 
 
 def _waiting_heads(app: Tenure) -> Iterator[bytes]:
-    jobs = app.backend.jobs
-    if jobs is None:
+    if app.backend.control is None:
         raise CommandError("this backend cannot show its waiting messages; retire the key when all of them are gone")
-    heads, cursor = jobs.heads(limit=_PAGE)
-    yield from heads
-    while cursor is not None:
-        heads, cursor = jobs.heads(limit=_PAGE, cursor=cursor)
-        yield from heads
+    return all_heads(app.backend.control)
 
 
 def _dead_letter_heads(app: Tenure) -> Iterator[bytes]:

@@ -29,9 +29,9 @@ def end(backend: FullBackend, *messages: int, queue: str = QUEUE, state: Termina
 
 
 def scan(backend: FullBackend, limit: int) -> list[bytes]:
-    found, cursor = backend.jobs.heads(limit=limit)
+    found, cursor = backend.control.heads(limit=limit)
     while cursor is not None:
-        page, cursor = backend.jobs.heads(limit=limit, cursor=cursor)
+        page, cursor = backend.control.heads(limit=limit, cursor=cursor)
         found += page
     return found
 
@@ -62,7 +62,7 @@ class RecordTests:
     def test_an_empty_backend_counts_nothing(self, backend: FullBackend) -> None:
         assert backend.queues.counts() == {}
 
-    @needs("jobs")
+    @needs("jobs", "control")
     def test_a_scan_shows_the_beginning_of_every_message_that_has_not_ended(self, backend: FullBackend) -> None:
         end(backend, 1)
         bodies = {number: b"%d " % number + b"x" * 100 for number in range(2, 8)}
@@ -70,7 +70,7 @@ class RecordTests:
         backend.put([make(number, body=bodies[number], delay=60 * (number % 2)) for number in range(3, 8)])
         assert sorted(scan(backend, 100)) == [body[:HEAD_BYTES] for body in bodies.values()]
 
-    @needs("jobs")
+    @needs("jobs", "control")
     def test_a_scan_goes_page_by_page(self, backend: FullBackend) -> None:
         backend.put([make(number, body=b"%d" % number) for number in range(7)])
         assert sorted(scan(backend, 3)) == [b"%d" % number for number in range(7)]
