@@ -7,6 +7,7 @@ import msgspec
 
 from tenure.backends.records import JobRecord, decode_record, encode, merge_records, sort_time
 from tenure.backends.sql.dialect import Dialect, Rows
+from tenure.backends.sql.jobs import walk_queues
 
 _CHUNK = 500
 _LAST_MOMENT = 1 << 62
@@ -42,12 +43,7 @@ class SqlArchive:
         return next((decode_record(record) for (record,) in self._dialect.read(FIND, {"id": id})), None)
 
     def queues_with(self, state: str) -> list[str]:
-        found: list[str] = []
-        while True:
-            ((queue,),) = self._dialect.read(NEXT_QUEUE, {"state": state, "after": found[-1] if found else ""})
-            if queue is None:
-                return found
-            found.append(queue)
+        return walk_queues(self._dialect, NEXT_QUEUE, state=state)
 
     def page(
         self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
@@ -56,10 +52,6 @@ class SqlArchive:
         given = {"state": state, "queue": queue, "first": first, "second": second, "limit": limit}
         page = [decode_record(record) for (record,) in self._dialect.read(PAGE, given)]
         return page, encode((sort_time(page[-1]), page[-1].id)).decode() if len(page) == limit else None
-
-    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:  # noqa: ARG002
-        """Nothing: the bodies of jobs that have not ended are on the broker."""
-        return [], None
 
     def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         old: list[str] = []

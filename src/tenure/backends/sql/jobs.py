@@ -56,7 +56,6 @@ OLD_HISTORY = """
 SELECT id FROM tenure_history WHERE state = :state AND queue = :queue AND finished < :before
 ORDER BY finished LIMIT :limit
 """
-HEADS = "SELECT key, substr(body, 1, 64) FROM tenure_job WHERE key > :after ORDER BY key LIMIT :limit"
 _LAST_MOMENT = 1 << 62
 
 
@@ -128,13 +127,7 @@ class SqlJobs:
     def queues_with(self, state: str) -> list[str]:
         table = _TABLES.get(state)
         statement = NEXT_QUEUE.format(table=table or "history", of_state="" if table else "state = :state AND ")
-        found: list[str] = []
-        while True:
-            given = {"after": found[-1] if found else ""} | ({} if table else {"state": state})
-            ((queue,),) = self._dialect.read(statement, given)
-            if queue is None:
-                return found
-            found.append(queue)
+        return walk_queues(self._dialect, statement, **({} if table else {"state": state}))
 
     def page(
         self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
@@ -165,10 +158,6 @@ class SqlJobs:
             self._dialect.transact(delete)
         return len(old)
 
-    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
-        rows = self._dialect.read(HEADS, {"after": int(cursor or 0), "limit": limit})
-        return [bytes(head) for _, head in rows], str(rows[-1][0]) if len(rows) == limit else None
-
     def _failures(self, ids: list[str]) -> dict[str, tuple[Failure, ...]]:
         return read_failures(self._dialect, ids)
 
@@ -197,6 +186,16 @@ class SqlQueueCounts:
             if dues:
                 found[queue] = max(0, now - min(dues)) / MICROSECOND
         return found
+
+
+def walk_queues(dialect: Dialect, statement: str, **given: str) -> list[str]:
+    """The queues, each found through the index as the first one after the last; no row is read twice."""
+    found: list[str] = []
+    while True:
+        ((queue,),) = dialect.read(statement, {**given, "after": found[-1] if found else ""})
+        if queue is None:
+            return found
+        found.append(queue)
 
 
 def read_failures(dialect: Dialect, ids: list[str]) -> dict[str, tuple[Failure, ...]]:
