@@ -15,6 +15,7 @@ FIND_YOUR_WAY = (ROOT / "docs" / "explanation" / "find-your-way.md").read_text("
 TASKS = [row.strip("| ").split(" | ") for row in re.findall(r"^\| (?!task|---).+", FIND_YOUR_WAY, re.MULTILINE)]
 ARCHITECTURE = (ROOT / "docs" / "explanation" / "architecture.md").read_text("utf-8")
 TREE = re.search(r"^src/tenure/\n(.*?)^```", ARCHITECTURE, re.MULTILINE | re.DOTALL)
+DEFINITION = r"(?m)\b(def|class) {name}\b|^ *{name}\b *[:=]"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
@@ -39,7 +40,7 @@ def test_a_path_that_contributing_names_exists(path: str) -> None:
 
 
 @pytest.mark.parametrize(("task", "files", "names", "tests"), TASKS, ids=[task for task, *_ in TASKS])
-def test_find_your_way_names_files_that_exist_and_contain_the_names(
+def test_find_your_way_names_files_that_exist_and_define_the_names(
     task: str, files: str, names: str, tests: str
 ) -> None:
     found = [sorted(SOURCE.glob(path)) for path in SOURCE_PATH.findall(files)]
@@ -48,7 +49,7 @@ def test_find_your_way_names_files_that_exist_and_contain_the_names(
     assert all(list(ROOT.glob(path)) for path in PATH.findall(tests))
     assert PATH.findall(tests)
     text = "".join(file.read_text("utf-8") for paths in found for file in paths if file.is_file())
-    assert [name for name in NAME.findall(names) if not re.search(rf"\b{name}\b", text)] == []
+    assert [name for name in NAME.findall(names) if not re.search(DEFINITION.format(name=name), text)] == []
 
 
 @pytest.mark.parametrize("path", sorted(set(SOURCE_PATH.findall(ARCHITECTURE))))
