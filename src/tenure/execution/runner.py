@@ -5,7 +5,6 @@
 """
 
 import os
-import resource
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any, Protocol
 
 from tenure.definition.context import Progress
 from tenure.execution.attempt import Attempt
-from tenure.execution.outcome import Outcome
+from tenure.execution.outcome import Outcome, peak_memory
 
 Done = Callable[[Attempt, Outcome], None]
 _MEGABYTE = 1 << 20
@@ -110,5 +109,5 @@ def resident_memory(pid: int) -> int:
     except FileNotFoundError:
         if pid != os.getpid():
             return 0  # the process is gone, or this is not Linux
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return peak_memory() or 0
     return pages * os.sysconf("SC_PAGE_SIZE")
