@@ -52,7 +52,7 @@ def _leases(app: Tenure, count: int) -> list[Lease]:
 
 def _ours(app: Tenure) -> Callable[[list[Lease]], None]:
     """Every check at the door, the payload in its declared type, a context, and the call."""
-    wire, resolve = app.channel().wire, app.registry.resolve
+    wire, resolve = app.open_backend().wire, app.registry.resolve
 
     def run(leases: list[Lease]) -> None:
         for lease in leases:
@@ -67,7 +67,7 @@ def _ours(app: Tenure) -> Callable[[list[Lease]], None]:
 
 def _whole(app: Tenure) -> Callable[[list[Lease]], None]:
     """The same with all that surrounds an attempt: deadline, capture, hooks, the outcome."""
-    pipeline = Pipeline(app.channel().wire, app.registry, SystemClock(), JobDefaults(retry=app.retry))
+    pipeline = Pipeline(app.open_backend().wire, app.registry, SystemClock(), JobDefaults(retry=app.retry))
 
     def run(leases: list[Lease]) -> None:
         with Performer(SystemClock()) as performer:

@@ -39,9 +39,9 @@ def spend(app: Tenure, jobs: int, timer: Callable[[], float]) -> dict[str, float
     """Seconds, as this timer counts them, that each stage took for so many jobs."""
     spent: dict[str, float] = {}
     noop = app.job(name="noop")(_noop)
-    channel, handler = app.channel(), app.registry.get("noop")
+    opened, handler = app.open_backend(), app.registry.get("noop")
     clock = SystemClock()
-    pipeline = Pipeline(channel.wire, app.registry, clock, JobDefaults(retry=app.retry))
+    pipeline = Pipeline(opened.wire, app.registry, clock, JobDefaults(retry=app.retry))
 
     @contextmanager
     def stage(name: str) -> Iterator[None]:
@@ -52,13 +52,13 @@ def spend(app: Tenure, jobs: int, timer: Callable[[], float]) -> dict[str, float
     with stage("build"):
         built = [noop.build(i=i) for i in range(jobs)]
     with stage("seal"):
-        messages = [_seal(channel.wire, handler.shape.pack, job, clock.now()) for job in built]
+        messages = [_seal(opened.wire, handler.shape.pack, job, clock.now()) for job in built]
     with stage("put"):
         for chunk in _chunks(messages, 1000):
-            channel.backend.put(chunk)
+            opened.backend.put(chunk)
     leases: list[Lease] = []
     with stage("lease"):
-        while batch := channel.backend.lease(["default"], limit=_LEASES, seconds=3600):
+        while batch := opened.backend.lease(["default"], limit=_LEASES, seconds=3600):
             leases += batch
     with stage("open"):
         attempts, _ = pipeline.admit(leases)
@@ -66,7 +66,7 @@ def spend(app: Tenure, jobs: int, timer: Callable[[], float]) -> dict[str, float
         verdicts = [pipeline.conclude(attempt, performer.perform(attempt)) for attempt in attempts]
     with stage("settle"):
         for chunk in _chunks(verdicts, _SETTLES):
-            channel.backend.ack([verdict for verdict in chunk if isinstance(verdict, Ack)])
+            opened.backend.ack([verdict for verdict in chunk if isinstance(verdict, Ack)])
     return spent
 
 

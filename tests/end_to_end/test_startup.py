@@ -113,7 +113,7 @@ def test_an_unknown_setting_in_the_environment_is_refused_with_its_name(tenure):
 def test_an_unexpected_error_is_one_line_and_exit_code_3(tenure):
     (tenure.folder / "odd.py").write_text(
         "from tenure import Tenure\napp = Tenure()\ndef open_nothing():\n    raise KeyError('gone')\n"
-        "app.channel = open_nothing\n"
+        "app.open_backend = open_nothing\n"
     )
     tenure("db", "migrate")
     done = tenure("--app", "odd:app", "health")

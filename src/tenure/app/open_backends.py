@@ -66,9 +66,9 @@ class OpenBackends:
         """Count what the backends do with this collector too, from now on."""
         self._collectors.append(collector)
         with self._opening:
-            for url, channel in self._open.items():
-                metered = MeteredBackend(channel.backend, urlsplit(url).scheme, collector)
-                self._open[url] = OpenBackend(metered, channel.wire)
+            for url, opened in self._open.items():
+                metered = MeteredBackend(opened.backend, urlsplit(url).scheme, collector)
+                self._open[url] = OpenBackend(metered, opened.wire)
 
     def close(self) -> None:
         while self._open:
@@ -86,10 +86,10 @@ class OpenBackends:
         metered = backend
         for collector in self._collectors:
             metered = MeteredBackend(metered, urlsplit(url).scheme, collector)
-        channel = OpenBackend(metered, wire)
+        opened = OpenBackend(metered, wire)
         if isinstance(backend, SyncBackend):
-            backend.runs_with(lambda lease: self._run_now(lease, channel))
-        return channel
+            backend.runs_with(lambda lease: self._run_now(lease, opened))
+        return opened
 
     def _ring(self, backend: Backend) -> Ring:
         if self._settings.keys:
@@ -121,13 +121,13 @@ class Sealer:
     clock: Clock
     tracing: Tracing | None = None
 
-    def message(self, job: Job, channel: OpenBackend) -> Message:
+    def message(self, job: Job, opened: OpenBackend) -> Message:
         identifier, now = job.id or new_id(), self.clock.now()
-        envelope = self._envelope(job, channel, identifier, now, depth=0)
+        envelope = self._envelope(job, opened, identifier, now, depth=0)
         return Message(
             id=identifier,
             queue=envelope.queue,
-            body=channel.wire.seal_envelope(envelope),
+            body=opened.wire.seal_envelope(envelope),
             handler=job.handler,
             name=job.name,
             priority=job.priority,
@@ -137,36 +137,36 @@ class Sealer:
             is_new=job.id is None,
         )
 
-    def _envelope(self, job: Job, channel: OpenBackend, identifier: str, now: int, depth: int) -> Envelope:
+    def _envelope(self, job: Job, opened: OpenBackend, identifier: str, now: int, depth: int) -> Envelope:
         if (queue := self.queues.resolve(job.queue)) != job.queue:
             job = job.replace(queue=queue)
         handler = self.registry.resolve(job.handler, job.queue)
-        _check_may_leave_process(handler, channel.backend)
-        callbacks = self._callbacks(job, channel, now, depth + 1) if job.has_followers else None
+        _check_may_leave_process(handler, opened.backend)
+        callbacks = self._callbacks(job, opened, now, depth + 1) if job.has_followers else None
         packed = handler.shape.pack(job.payload)
-        envelope = channel.wire.envelope(job, packed, identifier, now, handler.version, callbacks)
+        envelope = opened.wire.envelope(job, packed, identifier, now, handler.version, callbacks)
         trace = self.tracing and self.tracing.current()
         return structs.replace(envelope, trace=trace) if trace else envelope
 
-    def _callbacks(self, job: Job, channel: OpenBackend, now: int, depth: int) -> Callbacks:
+    def _callbacks(self, job: Job, opened: OpenBackend, now: int, depth: int) -> Callbacks:
         if depth > _MAX_DEPTH:
             raise InvalidJob(f"callbacks are nested deeper than {_MAX_DEPTH} jobs; use `chain` for a sequence of jobs")
 
         def made(jobs: Sequence[Job]) -> tuple[Follower, ...]:
-            return tuple(self._follower(each, channel, now, depth) for each in jobs)
+            return tuple(self._follower(each, opened, now, depth) for each in jobs)
 
         return Callbacks(made(job.then), made(job.on_failure), made(job.finally_), made(job.chain))
 
-    def follower(self, job: Job, channel: OpenBackend) -> Follower:
+    def follower(self, job: Job, opened: OpenBackend) -> Follower:
         """A follower that is not part of the message it follows, such as `on_dead`."""
-        return self._follower(job, channel, self.clock.now(), depth=1)
+        return self._follower(job, opened, self.clock.now(), depth=1)
 
-    def _follower(self, job: Job, channel: OpenBackend, now: int, depth: int) -> Follower:
+    def _follower(self, job: Job, opened: OpenBackend, now: int, depth: int) -> Follower:
         if job.id is not None:
             raise InvalidJob(
                 f"job {job.id!r} follows another job and must not have an id; it gets one when it is enqueued"
             )
-        message = self._envelope(job.replace(delay=0.0), channel, "", now, depth)
+        message = self._envelope(job.replace(delay=0.0), opened, "", now, depth)
         return Follower(message, job.delay)
 
 

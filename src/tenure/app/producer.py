@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from tenure.app.open_backends import OpenBackend, OpenBackends, Sealer
-from tenure.app.stores import Put, put_unique, require_exclusive
+from tenure.app.stores import Put, put_unique, require_unique
 from tenure.backends.contract import Backend
 from tenure.backends.messages import Message, enqueued_events
 from tenure.backends.records import CancelResult, RescheduleResult
@@ -28,8 +28,8 @@ CHUNK = 1000  # messages per put: larger transactions gained nothing and hold th
 class Producer:
     """Behind `Tenure.enqueue` and its variants; `backend` is a name from the settings, a URL, or None."""
 
-    def __init__(self, channels: OpenBackends, sealer: Sealer, listeners: Listeners) -> None:
-        self._backends = channels
+    def __init__(self, backends: OpenBackends, sealer: Sealer, listeners: Listeners) -> None:
+        self._backends = backends
         self._sealer = sealer
         self._listeners = listeners
 
@@ -42,10 +42,10 @@ class Producer:
             return id
 
     def _enqueue(self, job: Job, backend: str | None, connection: Any, *, wake: bool) -> str:
-        channel = self._backends.get(backend)
-        message = self._sealer.message(job, channel)
-        put = channel.backend.put if connection is None else self._in_transaction(backend, connection, wake)
-        if job.unique is not None and (existing := put_unique(channel.backend, message, job.duplicate, put)):
+        opened = self._backends.get(backend)
+        message = self._sealer.message(job, opened)
+        put = opened.backend.put if connection is None else self._in_transaction(backend, connection, wake)
+        if job.unique is not None and (existing := put_unique(opened.backend, message, job.duplicate, put)):
             return existing
         if job.unique is None:
             put([message])
@@ -61,13 +61,13 @@ class Producer:
             return ids
 
     def _enqueue_many(self, jobs: Iterable[Job], backend: str | None) -> list[str]:
-        channel = self._backends.get(backend)
+        opened = self._backends.get(backend)
         ids: list[str] = []
-        put, sealed = channel.backend.put, self._sealed(jobs, channel)
+        put, sealed = opened.backend.put, self._sealed(jobs, opened)
         # Half of the time is waiting for the server: sealing meanwhile lets PostgreSQL take 1.4 times as many.
         answers = (
             ((messages, put(messages)) for messages in sealed)
-            if channel.backend.in_process
+            if opened.backend.in_process
             else send_overlapped(put, sealed, lambda messages: len(messages) < CHUNK)
         )
         try:
@@ -88,15 +88,15 @@ class Producer:
             return self._enqueue_each(jobs, backend)
 
     def _enqueue_each(self, jobs: Iterable[Job], backend: str | None) -> list[str | Exception]:
-        channel = self._backends.get(backend)
+        opened = self._backends.get(backend)
         sealed = [
-            seal(self._sealer, job, channel) if job.unique is None else self._enqueue_one(job, backend) for job in jobs
+            seal(self._sealer, job, opened) if job.unique is None else self._enqueue_one(job, backend) for job in jobs
         ]
         messages = [each for each in sealed if isinstance(each, Message)]
-        size = 1 if channel.backend.runs_on_put else CHUNK  # put runs the job there, and it may fail
+        size = 1 if opened.backend.runs_on_put else CHUNK  # put runs the job there, and it may fail
         refused: Refusals = {}
         for first in range(0, len(messages), size):
-            refused |= put_each(channel.backend, messages[first : first + size])
+            refused |= put_each(opened.backend, messages[first : first + size])
         self._emit_enqueued([message for message in messages if message.id not in refused])
         return [refused.get(each.id, each.id) if isinstance(each, Message) else each for each in sealed]
 
@@ -134,10 +134,10 @@ class Producer:
         """A span around many enqueues, if the app is traced."""
         return nullcontext() if self._sealer.tracing is None else self._sealer.tracing.sending(None)
 
-    def _sealed(self, jobs: Iterable[Job], channel: OpenBackend) -> Iterator[list[Message]]:
+    def _sealed(self, jobs: Iterable[Job], opened: OpenBackend) -> Iterator[list[Message]]:
         for chunk in _chunks(jobs, CHUNK):
-            messages = [self._sealer.message(job, channel) for job in chunk]
-            require_exclusive(channel.backend, messages)
+            messages = [self._sealer.message(job, opened) for job in chunk]
+            require_unique(opened.backend, messages)
             yield messages
 
     def _enqueue_one(self, job: Job, backend: str | None) -> str | Exception:
@@ -172,10 +172,10 @@ def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
 Refusals = dict[str, Exception]
 
 
-def seal(sealer: Sealer, job: Job, channel: OpenBackend) -> Message | Exception:
+def seal(sealer: Sealer, job: Job, opened: OpenBackend) -> Message | Exception:
     """The message of a job, or the error that refused it."""
     try:
-        return sealer.message(job, channel)
+        return sealer.message(job, opened)
     except Exception as error:  # any error belongs to this job alone
         return error
 

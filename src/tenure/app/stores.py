@@ -84,14 +84,14 @@ def rules_of(settings: Settings) -> GuardRules:
     return GuardRules(rates=rates, threshold=settings.breaker_threshold, cooldown=settings.breaker_cooldown)
 
 
-def require_exclusive(backend: Backend, messages: Sequence[Message]) -> None:
+def require_unique(backend: Backend, messages: Sequence[Message]) -> None:
     if any(message.unique is not None for message in messages) and backend.unique is None:
         raise BackendError("this backend cannot enforce unique jobs; remove the option unique, or use a database")
 
 
 def put_unique(backend: Backend, message: Message, duplicate: Literal["return", "refuse"], put: Put) -> str | None:
     """Store a message with a `unique` text; return None, or the id of the job that already holds the text."""
-    require_exclusive(backend, [message])
+    require_unique(backend, [message])
     for _ in range(_TRIES):
         if message.id in put([message]):
             return None

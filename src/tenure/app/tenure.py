@@ -89,13 +89,13 @@ class Tenure:
         builtins = self._builtins.handlers(self.settings.max_retries)
         self.registry = Registry(self.settings.allow, builtins, self._breaker)
         self.queues = Queues()
-        self._channels = OpenBackends(self.settings, self.clock, self._run_now, self.metrics)
+        self._backends = OpenBackends(self.settings, self.clock, self._run_now, self.metrics)
         tracing = find_tracing(self.settings.tracing)
         if tracing:
             self.registry.use(tracing.around)
             self.registry.use(tracing.around_async)
         self._sealer = Sealer(self.registry, self.queues, self.clock, tracing)
-        self._producer = Producer(self._channels, self._sealer, self.listeners)
+        self._producer = Producer(self._backends, self._sealer, self.listeners)
         self.schedules = schedules_of(self)
         self.retry = retry or _backoff(self.settings.backoff)
         self.guards = Guards(self._store, rules_of(self.settings), self.settings.lease, self._breaker_name)
@@ -190,12 +190,12 @@ class Tenure:
 
     def dead_letters(self, backend: str | None = None) -> DeadLetterQueue:
         """The dead letters of the app's backend or of another one."""
-        channel = self.channel(backend)
+        opened = self.open_backend(backend)
 
         def seal(handler: str, payload: Any) -> Message:
-            return self._sealer.message(self.define(handler, payload).build(), channel)
+            return self._sealer.message(self.define(handler, payload).build(), opened)
 
-        return DeadLetterQueue(channel.backend, self._channels.url(backend), seal, self.listeners)
+        return DeadLetterQueue(opened.backend, self._backends.url(backend), seal, self.listeners)
 
     def result(self, id: str, timeout: Duration = 0, backend: str | None = None) -> Any:
         """The return value of a job; waits up to `timeout` for its end, and raises if the job did not succeed."""
@@ -209,11 +209,11 @@ class Tenure:
 
     def parts(self, backend: str | None = None) -> Parts:
         """The parts of a backend, completed by those of the store beside it."""
-        return self._stores.parts(self.channel(backend).backend)
+        return self._stores.parts(self.open_backend(backend).backend)
 
     def count_with(self, collector: Collector) -> None:
         """Add a collector that counts what the backends do."""
-        self._channels.count_with(collector)
+        self._backends.count_with(collector)
 
     def signals(self) -> list[QueueSignals]:
         """Depth, age and speed of each queue, for autoscaling."""
@@ -249,19 +249,19 @@ class Tenure:
         served = tuple(queue for lane in found for queue in lane.queues)
         check_jobs(self.notifications.jobs, self.define)
         options = WorkerOptions(queues=served, lease_seconds=self.settings.lease, burst=burst, max_jobs=max)
-        return self._worker_builder.for_backend(self.channel()).worker(
+        return self._worker_builder.for_backend(self.open_backend()).worker(
             found, options, location or self.settings.app, self.cron.companions()
         )
 
     def manager(self, seconds: float = 300.0) -> Manager:
         """For your own loop that claims, runs and settles jobs; a claim lasts `seconds` unless renewed."""
         return Manager(
-            self._worker_builder.for_backend(self.channel(), seconds), self.define, self.dead_letters, seconds
+            self._worker_builder.for_backend(self.open_backend(), seconds), self.define, self.dead_letters, seconds
         )
 
     def clean(self) -> int:
         """Delete what is past its retention, in small chunks, as workers do; return how many rows."""
-        return self._worker_builder.for_backend(self.channel()).janitor().clean()
+        return self._worker_builder.for_backend(self.open_backend()).janitor().clean()
 
     def command(self, name: str, target: Callable[..., Any], *, arguments: Sequence[Argument] | None = None) -> None:
         """Let `command` jobs run a click command, or a function that takes a list of texts, under this name."""
@@ -301,16 +301,16 @@ class Tenure:
     @property
     def backend(self) -> Backend:
         """The backend of the app's URL, opened on first use."""
-        return self.channel().backend
+        return self.open_backend().backend
 
-    def channel(self, backend: str | None = None) -> OpenBackend:
+    def open_backend(self, backend: str | None = None) -> OpenBackend:
         """The opened backend of this name or URL, and its wire."""
-        return self._channels.get(backend)
+        return self._backends.get(backend)
 
     def close(self) -> None:
         """Close what was opened; the app opens it again when it is used again."""
         self.notifications.close()
-        self._channels.close()
+        self._backends.close()
         self._stores.close()
 
     def __enter__(self) -> Self:
@@ -346,15 +346,15 @@ class Tenure:
         return backend_name(self.backend, self._store(), self.settings.url)
 
     def _publisher(self, ledger: Ledger) -> TickPublisher:
-        channel = self.channel()
-        seal = partial(self._sealer.message, channel=channel)
-        return TickPublisher(channel.backend, ledger, seal, self._run_inline, self.listeners)
+        opened = self.open_backend()
+        seal = partial(self._sealer.message, opened=opened)
+        return TickPublisher(opened.backend, ledger, seal, self._run_inline, self.listeners)
 
     def _run_inline(self, job: Job) -> None:
         self.enqueue(job, "sync://")
 
-    def _run_now(self, lease: Lease, channel: OpenBackend) -> Verdict:
-        return self._worker_builder.run_now(lease, channel)
+    def _run_now(self, lease: Lease, opened: OpenBackend) -> Verdict:
+        return self._worker_builder.run_now(lease, opened)
 
 
 def _backoff(values: dict[str, Any]) -> Backoff:

@@ -62,17 +62,17 @@ class WorkerBuilder:
     retry: RetryPolicy
     define: Callable[[str], JobBuilder]
 
-    def for_backend(self, channel: OpenBackend, lease: float | None = None) -> "BackendWorkers":
+    def for_backend(self, opened: OpenBackend, lease: float | None = None) -> "BackendWorkers":
         """What the workers on one backend share; guards are held for `lease` seconds unless renewed."""
-        pipeline = self.pipeline(channel, self.guard_holder(channel.backend, lease))
-        store, parts = self.stores.guards(channel.backend), self.stores.parts(channel.backend)
+        pipeline = self.pipeline(opened, self.guard_holder(opened.backend, lease))
+        store, parts = self.stores.guards(opened.backend), self.stores.parts(opened.backend)
         return BackendWorkers(
-            self.settings, self.clock, self.listeners, self.queues, channel.backend, pipeline, store, parts
+            self.settings, self.clock, self.listeners, self.queues, opened.backend, pipeline, store, parts
         )
 
-    def run_now(self, lease: Lease, channel: OpenBackend) -> Verdict:
+    def run_now(self, lease: Lease, opened: OpenBackend) -> Verdict:
         """Run one job in the calling thread, as a worker would; the sync backend uses this."""
-        verdict = self._verdict_now(lease, channel)
+        verdict = self._verdict_now(lease, opened)
         log_outcomes([verdict])
         return verdict
 
@@ -80,27 +80,27 @@ class WorkerBuilder:
         store, url = self.stores.guards(backend), self.settings.url
         return guard_holder_for(backend, store, self.rules, lease or self.settings.lease, url)
 
-    def pipeline(self, channel: OpenBackend, guards: GuardHolder) -> Pipeline:
+    def pipeline(self, opened: OpenBackend, guards: GuardHolder) -> Pipeline:
         defaults = JobDefaults(
             retry=self.retry,
             timeout=self.settings.default_timeout,
             unknown_timeout=self.settings.unknown_patience,
-            on_dead=self._on_dead(channel),
+            on_dead=self._on_dead(opened),
             max_output=self.settings.max_output,
         )
-        return Pipeline(channel.wire, self.registry, self.clock, defaults, guards=guards)
+        return Pipeline(opened.wire, self.registry, self.clock, defaults, guards=guards)
 
-    def _on_dead(self, channel: OpenBackend) -> Follower | None:
+    def _on_dead(self, opened: OpenBackend) -> Follower | None:
         if self.settings.on_dead is None:
             return None
         try:
-            return self.sealer.follower(self.define(self.settings.on_dead).build(), channel)
+            return self.sealer.follower(self.define(self.settings.on_dead).build(), opened)
         except TenureError as error:
             raise SettingsError(f"the setting on_dead names a job that cannot be enqueued: {error}") from error
 
-    def _verdict_now(self, lease: Lease, channel: OpenBackend) -> Verdict:
-        guards = self.guard_holder(channel.backend)
-        pipeline = self.pipeline(channel, guards)
+    def _verdict_now(self, lease: Lease, opened: OpenBackend) -> Verdict:
+        guards = self.guard_holder(opened.backend)
+        pipeline = self.pipeline(opened, guards)
         attempts, verdicts = pipeline.admit([lease])
         if verdicts:
             return verdicts[0]

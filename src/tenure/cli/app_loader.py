@@ -137,7 +137,7 @@ def wait_for_backend(app: Tenure) -> None:
     delays, warn_at = GrowingDelay(first=0.25), 0.0
     while True:
         try:
-            app.channel()
+            app.open_backend()
         except BackendUnavailable as error:
             if app.settings.url.startswith("sqlite:"):
                 raise

@@ -205,5 +205,5 @@ def test_another_backend_is_named_as_it_is_for_callers_that_block(in_memory):
         await asyncio.gather(jobs.enqueue(job), jobs.enqueue(job, "memory://other"))
 
     asyncio.run(main())
-    assert in_memory.channel("memory://other").backend.queues.counts()["default"]["ready"] == 1
+    assert in_memory.open_backend("memory://other").backend.queues.counts()["default"]["ready"] == 1
     assert in_memory.backend.queues.counts()["default"]["ready"] == 1

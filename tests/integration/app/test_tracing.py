@@ -117,13 +117,13 @@ def test_the_trace_is_under_the_seal(app, spans):
     body = app.backend.jobs.find(greet.enqueue()).body
     parent = peek(body).trace.traceparent
     assert parent.split("-")[2] == format(spans()["send default"].context.span_id, "016x")
-    wire = app.channel().wire
+    wire = app.open_backend().wire
     with pytest.raises(BadSignature):
         wire.open(body.replace(parent.encode(), parent.replace("00-", "01-", 1).encode()), "default")
 
 
 def test_a_trace_that_is_too_long_is_refused(app):
-    wire = app.channel().wire
+    wire = app.open_backend().wire
     job = app.job(name="greet")(lambda: None).build()
     envelope = wire.envelope(job, b"{}", "id-1", app.clock.now())
     sealed = wire.seal_envelope(structs.replace(envelope, trace=Trace("00-1-2-01", "x" * 513)))

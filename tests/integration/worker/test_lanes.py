@@ -38,10 +38,10 @@ def worker(app):
     def make(*queues, runners=None, **terms):
         runners = runners or [InlineRunner(app.clock) for _ in queues]
         lanes = [(Lane(name=queue, queues=(queue,)), runner) for queue, runner in zip(queues, runners, strict=True)]
-        channel = app.channel()
+        opened = app.open_backend()
         bounds = WorkerOptions(queues=queues, **terms)
-        pipeline = app._worker_builder.pipeline(channel, app._worker_builder.guard_holder(channel.backend))
-        return Worker(channel.backend, lanes, bounds, pipeline, app.listeners, "here")
+        pipeline = app._worker_builder.pipeline(opened, app._worker_builder.guard_holder(opened.backend))
+        return Worker(opened.backend, lanes, bounds, pipeline, app.listeners, "here")
 
     return make
 

@@ -341,7 +341,7 @@ def test_a_job_may_go_to_another_backend_by_name(clock):
     id = app.enqueue(ping.build(), "other")
 
     assert app.backend.jobs.find(id) is None
-    assert app.channel("other").backend.jobs.find(id) is not None
+    assert app.open_backend("other").backend.jobs.find(id) is not None
 
 
 def test_nothing_is_opened_or_created_when_an_app_is_made(tmp_path):
@@ -403,7 +403,7 @@ def test_a_wrong_key_is_refused_without_being_shown():
     app = Tenure("memory://", keys=["k1:hunter2hunter2"])
 
     with pytest.raises(SettingsError) as caught:
-        app.channel()
+        app.open_backend()
 
     assert "hunter2" not in str(caught.value)
 
@@ -443,21 +443,21 @@ def test_an_unknown_scheme_is_told_without_the_password(schemes):
     with pytest.raises(
         UnknownBackend, match=r"no backend for the URL 'rabbit://host/jobs'; use one of .*memory://"
     ) as told:
-        app.channel()
+        app.open_backend()
 
     assert "hunter2" not in str(told.value)
 
 
 def test_an_unknown_option_of_a_url_is_named():
     with pytest.raises(UnknownBackend, match="unknown option 'size' in the memory URL; known: none"):
-        Tenure("memory://?size=3").channel()
+        Tenure("memory://?size=3").open_backend()
 
 
 def test_a_shared_backend_without_a_key_is_refused_with_what_to_do(schemes):
     register_backend("cloud", lambda parts, clock: Shared())
 
     with pytest.raises(SettingsError, match="must be signed, and no key is set; make one with `tenure key new`"):
-        Tenure("cloud://x").channel()
+        Tenure("cloud://x").open_backend()
 
 
 def test_a_shared_backend_with_a_key_is_used_and_closed(schemes):

@@ -142,7 +142,7 @@ def test_registering_runs_and_opens_nothing(app):
     app.schedule("clean").every_minute()
     app.schedules.all()
 
-    assert app._channels._open == {}
+    assert app._backends._open == {}
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def _clocks(app: Tenure) -> tuple[float | None, dict[str, float]]:
 
 
 def _keys(app: Tenure) -> Keys:
-    ring = app.channel().wire.ring
+    ring = app.open_backend().wire.ring
     keys = Keys(ring=tuple(ring.kids), verify=app.settings.verify)
     if app.backend.control is None:
         return keys

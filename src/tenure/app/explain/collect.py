@@ -62,7 +62,7 @@ def opened(app: Tenure, job: JobRecord, *, has_handlers: bool) -> tuple[Envelope
     """The envelope, and why a worker with the handlers and keys of this app would refuse the message."""
     envelope: Envelope | None = None
     try:
-        envelope = app.channel().wire.open(job.body or b"", job.queue, job.id)
+        envelope = app.open_backend().wire.open(job.body or b"", job.queue, job.id)
         check_version(app.registry.resolve(envelope.job, job.queue), envelope)
     except MAY_BE_DEPLOYED as error:
         if isinstance(error, UnknownHandler) and not has_handlers:

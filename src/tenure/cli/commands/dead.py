@@ -75,7 +75,7 @@ def show(id: str, as_json: bool) -> None:
         if letter is None:
             state = find_job(app, id).state
             raise JobNotFound(f"job {id!r} is not a dead letter but {state}; `tenure jobs show` shows it")
-        details = job_details(letter, app.channel().wire)
+        details = job_details(letter, app.open_backend().wire)
     print_job(details, as_json)
 
 
@@ -137,7 +137,7 @@ def export(ids: tuple[str, ...], **filters: Any) -> None:
     with any_app() as app, LiveLine(sys.stderr) as line:
         app.dead_letters()
         selection = select_dead_letters(app, ids, **filters)
-        wire, total, missing = app.channel().wire, selection.total(), set(ids)
+        wire, total, missing = app.open_backend().wire, selection.total(), set(ids)
         for count, letter in enumerate(selection.letters(), 1):
             output.print_json_line(job_details(letter, wire))
             missing.discard(letter.id)

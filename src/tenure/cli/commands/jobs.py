@@ -81,7 +81,7 @@ def retry(ids: tuple[str, ...], as_json: bool) -> None:
 def show(id: str, as_json: bool) -> None:
     """Show all that is known about a job."""
     with any_app() as app:
-        details = job_details(find_job(app, id), app.channel().wire)
+        details = job_details(find_job(app, id), app.open_backend().wire)
     print_job(details, as_json)
 
 

@@ -37,7 +37,7 @@ def new(kid: str | None) -> None:
 def list_(as_json: bool) -> None:
     """List the keys of the ring, without their secrets."""
     with any_app() as app:
-        ring = app.channel().wire.ring
+        ring = app.open_backend().wire.ring
     found = [
         {
             "kid": kid,
@@ -79,7 +79,7 @@ def retire(kid: str, read_all: bool, as_json: bool) -> None:
 
 
 def _check_can_retire(app: Tenure, kid: str) -> None:
-    ring = app.channel().wire.ring
+    ring = app.open_backend().wire.ring
     if kid not in ring.kids:
         raise CommandError(f"no key {kid!r} is in the ring; it contains: {', '.join(ring.kids)}")
     if kid == ring.kid:
