@@ -48,6 +48,7 @@ check: setup ## Format, lint, types, import contracts, the fast unit tests and t
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
+	@$(BIN)/pyright
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m benchmarks.check
 	@$(BIN)/pytest -q tests/unit -m 'not slow' -n 2
