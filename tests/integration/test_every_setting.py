@@ -242,13 +242,13 @@ def test_an_attempt_takes_no_longer_than_the_settings_allow(make):
     assert app.backend.jobs.find(id).reason == "timeout"
 
 
-@proves("unknown_patience")
+@proves("unknown_timeout")
 def test_a_job_waits_for_its_handler_for_so_long(make, clock, tmp_path):
     url = f"sqlite:///{tmp_path}/jobs.db"
     app = make(url)
     app.job(name="new")(lambda: None)
     app.define("new").dispatch()
-    old = make(url, unknown_patience=60)
+    old = make(url, unknown_timeout=60)
     assert run_due(old) == {"postponed": 1}
     clock.advance(61)
     assert run_due(old) == {"dead-lettered": 1}

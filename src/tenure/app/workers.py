@@ -84,7 +84,7 @@ class WorkerBuilder:
         defaults = JobDefaults(
             retry=self.retry,
             timeout=self.settings.default_timeout,
-            unknown_timeout=self.settings.unknown_patience,
+            unknown_timeout=self.settings.unknown_timeout,
             on_dead=self._on_dead(opened),
             max_output=self.settings.max_output,
         )

@@ -20,7 +20,7 @@ from tenure.settings import Settings
 from tenure.worker.logs import DatedLogFile
 
 # Messages that `tenure work` prints itself; only a log file and a JSON console receive them as records.
-progress_log = logging.getLogger("tenure.journal")
+progress_log = logging.getLogger("tenure.progress")
 progress_log.propagate = False
 progress_log.setLevel(logging.INFO)
 

@@ -97,7 +97,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How long a circuit breaker stays open before a probe; for the breaker around the backend, the longest time."""
     default_timeout: float | None = None
     """The timeout of an attempt, unless its job sets one; none means no limit."""
-    unknown_patience: float = 3600.0
+    unknown_timeout: float = 3600.0
     """How long a message with an unknown handler, key or version is postponed before it is dead-lettered."""
     on_dead: str | None = None
     """The handler of a job that is enqueued for every dead letter."""

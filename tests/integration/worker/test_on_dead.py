@@ -15,7 +15,7 @@ pytestmark = pytest.mark.timeout(60, method="thread")  # the runner needs the al
 
 @pytest.fixture
 def app(url, clock):
-    with Tenure(url, clock=clock, on_dead="mourn", unknown_patience=60) as app:
+    with Tenure(url, clock=clock, on_dead="mourn", unknown_timeout=60) as app:
         yield app
 
 

@@ -24,7 +24,7 @@ def shop(tmp_path, clock):
     apps = []
 
     def make():
-        apps.append(Tenure(f"sqlite:///{tmp_path}/jobs.db?synchronous=normal", clock=clock, unknown_patience=60))
+        apps.append(Tenure(f"sqlite:///{tmp_path}/jobs.db?synchronous=normal", clock=clock, unknown_timeout=60))
         return apps[-1]
 
     yield make

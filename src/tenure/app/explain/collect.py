@@ -67,7 +67,7 @@ def opened(app: Tenure, job: JobRecord, *, has_handlers: bool) -> tuple[Envelope
     except MAY_BE_DEPLOYED as error:
         if isinstance(error, UnknownHandler) and not has_handlers:
             return envelope, None
-        until = _first_due(job, envelope) + round(app.settings.unknown_patience * MICROSECOND)
+        until = _first_due(job, envelope) + round(app.settings.unknown_timeout * MICROSECOND)
         return envelope, Obstacle(reason_of(error), str(error), until)
     except (ForbiddenHandler, MessageRejected) as error:
         return envelope, Obstacle(reason_of(error), str(error))
