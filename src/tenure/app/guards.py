@@ -65,7 +65,7 @@ class Limiter:
             raise RateLimited(f"{refusal.key!r} is limited to {self._guard.rate}; try again in {again:.2g} s", again)
 
     def usage(self) -> Usage:
-        now, states = self._store().look([self._guard.key])
+        now, states = self._store().read([self._guard.key])
         state = unpack(states.get(self._guard.key))
         free = self._guard.tokens(state, now)
         again = max(0, self._guard.bucket(state, now).next_at() - now) / 1_000_000
@@ -188,7 +188,7 @@ class BreakerHandle:
         self._store().change([forget_keys(self._guard.key, wake=WAKE_ALL)])
 
     def _circuit(self) -> tuple[Circuit | None, int]:
-        now, states = self._store().look([self._guard.key])
+        now, states = self._store().read([self._guard.key])
         state = unpack(states.get(self._guard.key))
         return (state if isinstance(state, Circuit) else None), now
 

@@ -128,7 +128,7 @@ def pause_queue(queue: str, reason: str | None) -> Change:
 def paused(store: Store, queues: Sequence[str]) -> dict[str, Paused]:
     """The paused ones of these queues."""
     keys = {pause_key(queue): queue for queue in queues}
-    _, states = store.look(list(keys))
+    _, states = store.read(list(keys))
     found = {keys[key]: unpack(state) for key, state in states.items()}
     return {queue: state for queue, state in found.items() if isinstance(state, Paused)}
 

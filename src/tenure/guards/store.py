@@ -52,7 +52,7 @@ class Store(Protocol):
         """Apply changes in order, each atomically; returns their answers."""
         ...
 
-    def look(self, keys: Sequence[str]) -> tuple[int, dict[str, bytes]]:
+    def read(self, keys: Sequence[str]) -> tuple[int, dict[str, bytes]]:
         """The time by the store's clock, and the states of these keys; a key without a state is left out."""
         ...
 
@@ -139,7 +139,7 @@ class MemoryStore:
                 self._write(key, row)
             return answers
 
-    def look(self, keys: Sequence[str]) -> tuple[int, dict[str, bytes]]:
+    def read(self, keys: Sequence[str]) -> tuple[int, dict[str, bytes]]:
         with self._lock:
             now = self._clock.now()
             states = {key: self._rows[key].current(now) for key in keys if key in self._rows}

@@ -103,7 +103,7 @@ class SharedBreaker:
         Most checks fail, so read first; the write decides again atomically.
         """
         try:
-            now, states = self._store.look([self._guard.key])
+            now, states = self._store.read([self._guard.key])
             taken = self._guard.take(unpack(states.get(self._guard.key)), self._holder, now)
             if not isinstance(taken, Refusal):
                 taken = self._store.change([take_guard(self._guard, self._holder)])[0]
@@ -119,7 +119,7 @@ class SharedBreaker:
         """Store the result of a call; returns the seconds without calls that follow, 0 while the circuit is closed."""
         try:
             self._store.change([settle_guards([self._guard], self._holder, Ending(over=True, succeeded=succeeded))])
-            now, states = self._store.look([self._guard.key])
+            now, states = self._store.read([self._guard.key])
         except BackendError as error:
             _log_unavailable(error)
             return None

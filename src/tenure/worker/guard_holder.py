@@ -102,7 +102,7 @@ class GuardHolder:
         limited = {queue: limit for queue in queues if (limit := self._rules.queue_rate(queue))}
         if not limited:
             return [(queues, _UNLIMITED)], 0.0
-        now, states = self._store.look([limit.key for limit in limited.values()])
+        now, states = self._store.read([limit.key for limit in limited.values()])
         room: Room = []
         waits = []
         for queue in queues:

@@ -214,14 +214,14 @@ class TestRates:
         with Tenure(url, rates={"slow": "100/s"}, queues=("slow",)) as app:
             job = app.job(name="note", queue="slow")(lambda: None)
             job.enqueue()
-            look, fails = app.backend.guards.look, [BackendUnavailable("away")] * 7
+            read, fails = app.backend.guards.read, [BackendUnavailable("away")] * 7
 
             def away(keys):
                 if fails:
                     raise fails.pop()
-                return look(keys)
+                return read(keys)
 
-            monkeypatch.setattr(app.backend.guards, "look", away)
+            monkeypatch.setattr(app.backend.guards, "read", away)
             assert app.worker(max=1).run()[Status.ACKED] == 1
 
     def test_jobs_beyond_a_handlers_rate_wait_and_run_as_tokens_come(self, url):
@@ -421,7 +421,7 @@ def opened(app, name):
 
 
 def state_of(app, key):
-    now, states = app.backend.guards.look([key])
+    now, states = app.backend.guards.read([key])
     return unpack(states.get(key)), Holder("somebody", 1, 15.0), now
 
 

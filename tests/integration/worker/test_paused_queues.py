@@ -89,10 +89,10 @@ def test_a_store_that_does_not_answer_leaves_the_gate_as_it_was(app, monkeypatch
     class Store:
         down = False
 
-        def look(self, keys):
+        def read(self, keys):
             if self.down:
                 raise BackendUnavailable("gone fishing")
-            return app.backend.guards.look(keys)
+            return app.backend.guards.read(keys)
 
     monkeypatch.setattr("tenure.worker.guard_holder.PAUSE_POLL_SECONDS", 0.0)
     app.guards.pause("mail")

@@ -18,7 +18,7 @@ def test_a_refusal_leaves_every_other_guard_as_it_was():
     store.change([take_guards([LOCK], A)])
     (refusal,) = store.change([take_guards([KEY, LOCK, BUCKET], B)])
     assert refusal.key == "lock:x"
-    assert store.look(["once:x", "rate:x"])[1] == {}
+    assert store.read(["once:x", "rate:x"])[1] == {}
 
 
 def test_within_a_batch_a_later_change_sees_an_earlier_one():
@@ -33,7 +33,7 @@ def test_the_end_of_a_run_settles_all_its_guards():
     guards = [Breaker("breaker:x"), KEY, LOCK]
     store.change([take_guards(guards, A)])
     store.change([settle_guards(guards, A, Ending(over=True, succeeded=True))])
-    assert store.look(["breaker:x", "lock:x"])[1] == {}
+    assert store.read(["breaker:x", "lock:x"])[1] == {}
     assert store.change([take_guards(guards, B)])[0].first == "a"
 
 

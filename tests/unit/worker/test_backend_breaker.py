@@ -106,7 +106,7 @@ class TestFleet:
 
     def test_without_the_store_each_goes_by_what_it_has_seen(self, workers, store, monkeypatch):
         (worker,) = workers(1)
-        monkeypatch.setattr(store, "look", broken)
+        monkeypatch.setattr(store, "read", broken)
         monkeypatch.setattr(store, "change", broken)
         pauses = [worker.failed() for _ in range(3)]
         assert pauses[:2] == [None, None]

@@ -48,7 +48,7 @@ def _with_guards(facts: ExplainFacts, store: Store, app: Tenure) -> ExplainFacts
     """Adds the guards, and replaces `now` by the time of the store, whose clock decides about leases and guards."""
     guards = app.guards.rules.guards_of(facts.envelope) if facts.envelope else ()
     pause = pause_key(facts.job.queue)
-    now, states = store.look([pause, *(guard.key for guard in guards)])
+    now, states = store.read([pause, *(guard.key for guard in guards)])
     paused = unpack(states.get(pause))
     return structs.replace(
         facts,

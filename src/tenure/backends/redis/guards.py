@@ -53,7 +53,7 @@ class RedisGuards:
             back_off_after(tries)
         raise AssertionError  # itertools.count has no end
 
-    def look(self, keys: Sequence[str]) -> tuple[int, dict[str, bytes]]:
+    def read(self, keys: Sequence[str]) -> tuple[int, dict[str, bytes]]:
         rows = self.rows(keys)
         seen = {key: row.current(rows.now) for key, row in rows.rows.items()}
         return rows.now, {key: state for key, state in seen.items() if state is not None}

@@ -57,7 +57,7 @@ class SqlGuards:
     def change(self, changes: Sequence[Change]) -> list[Any]:
         return self._dialect.transact_volatile(lambda rows: apply(self._dialect, rows, changes)) if changes else []
 
-    def look(self, keys: Sequence[str]) -> tuple[int, dict[str, bytes]]:
+    def read(self, keys: Sequence[str]) -> tuple[int, dict[str, bytes]]:
         now = self._dialect.now()
         found = self._dialect.read(SEEN, {"keys": list(keys), "now": now}) if keys else []
         return now, {key: state.encode() for key, state in found}

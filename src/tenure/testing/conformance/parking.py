@@ -185,7 +185,7 @@ class ParkingTests:
         backend.ack([Ack(lease=leases[0], change=changes[0])])
         backend.nack([Nack(lease=leases[1], change=changes[1])])
         backend.abandon([Abandon(lease=leases[2], reason="failed", change=changes[2])])
-        assert backend.guards.look([lock.key for lock in locks])[1] == {}
+        assert backend.guards.read([lock.key for lock in locks])[1] == {}
 
     @needs("parking")
     def test_a_lost_lease_changes_nothing(self, backend: FullBackend, clock: AdvancingClock) -> None:
@@ -193,7 +193,7 @@ class ParkingTests:
         hold(backend, LOCK, by=holder(lease))
         expire(backend, clock)
         backend.ack([Ack(lease=lease, change=settle_guards([LOCK], holder(lease), DONE))])
-        assert LOCK.key in backend.guards.look([LOCK.key])[1]
+        assert LOCK.key in backend.guards.read([LOCK.key])[1]
 
     @needs("parking")
     def test_the_waiter_of_a_holder_that_vanished_is_roused(self, backend: FullBackend, clock: AdvancingClock) -> None:
@@ -248,7 +248,7 @@ class ParkingTests:
         backend.parking.wake(None, 10)
         clock.advance(5.1)
         assert backend.parking.wake([LOCK.key], 10) == {}
-        assert backend.guards.look([LOCK.key])[1] == {}
+        assert backend.guards.read([LOCK.key])[1] == {}
 
     @needs("parking", "control")
     def test_a_parked_job_can_be_cancelled(self, backend: FullBackend) -> None:

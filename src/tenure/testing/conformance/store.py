@@ -66,12 +66,12 @@ class StoreConformance:
     def test_what_is_set_is_there(self, store: Store) -> None:
         assert store.change([setting("a", "x")]) == [None]
         assert store.change([setting("a", "y"), looking("a", "b")]) == ["x", ["y", None]]
-        assert store.look(["a", "b"])[1] == {"a": b'"y"'}
+        assert store.read(["a", "b"])[1] == {"a": b'"y"'}
 
     def test_a_step_without_a_state_forgets(self, store: Store) -> None:
         store.change([setting("a", "x"), setting("b", "z")])
         assert store.change([forget_keys("a", "c")]) == [1]
-        assert store.look(["a", "b"])[1] == {"b": b'"z"'}
+        assert store.read(["a", "b"])[1] == {"b": b'"z"'}
 
     def test_a_change_of_several_keys_happens_whole(self, store: Store) -> None:
         def swap(states: Sequence[bytes | None], now: int) -> Decision:
@@ -92,12 +92,12 @@ class StoreConformance:
         store.change([setting("a", "x", SOON), setting("b", "y")])
         clock.advance(SOON + 0.1)
         assert store.change([looking("a", "b")]) == [[None, "y"]]
-        assert store.look(["a", "b"])[1] == {"b": b'"y"'}
+        assert store.read(["a", "b"])[1] == {"b": b'"y"'}
 
     def test_the_time_of_a_change_is_the_time_of_a_look(self, store: Store, clock: AdvancingClock) -> None:
         (then,) = store.change([Change(("a",), lambda _states, now: Decision(now))])
         clock.advance(SOON)
-        assert SOON * 900_000 <= store.look(["a"])[0] - then <= SOON * 5_000_000
+        assert SOON * 900_000 <= store.read(["a"])[0] - then <= SOON * 5_000_000
 
     def test_what_has_expired_is_swept_in_small_chunks(self, store: Store, clock: AdvancingClock) -> None:
         store.change([setting(f"k{number}", "x", SOON) for number in range(5)])
@@ -107,13 +107,13 @@ class StoreConformance:
         assert store.sweep(3) <= 3
         while store.sweep(3):
             pass
-        assert store.look(["kept"])[1] == {"kept": b'"y"'}
+        assert store.read(["kept"])[1] == {"kept": b'"y"'}
 
     def test_a_batch_may_be_large_and_empty(self, store: Store) -> None:
         assert store.change([]) == []
-        assert store.look([])[1] == {}
+        assert store.read([])[1] == {}
         assert store.change([setting(f"k{number}", "x") for number in range(500)]) == [None] * 500
-        assert len(store.look([f"k{number}" for number in range(500)])[1]) == 500
+        assert len(store.read([f"k{number}" for number in range(500)])[1]) == 500
 
     def test_keys_may_be_any_text(self, store: Store) -> None:
         keys = ["lock:naïve ☃ key", "A", "a", "a ", 'quote\'s "and" {braces}', "x" * 300]
