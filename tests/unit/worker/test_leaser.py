@@ -1,5 +1,8 @@
 """The leaser leases what the inbox can use, and hands it over unopened."""
 
+import threading
+import time
+
 import pytest
 from msgspec import structs
 
@@ -25,7 +28,12 @@ class Flaky(MemoryBackend):
     failures = 0
     suspect = False
 
+    def __init__(self, clock):
+        super().__init__(clock)
+        self.asked = []
+
     def lease(self, queues, **limits):
+        self.asked.append(time.monotonic())
         if self.failures:
             self.failures -= 1
             raise BackendUnavailable("gone for a moment")
@@ -125,6 +133,30 @@ def test_a_backend_that_fails_is_asked_again(bench):
     one.leaser.run()
 
     assert one.answers == [True]
+    assert one.states("1") == ["leased"]
+
+
+def test_the_leaser_waits_longer_after_each_failure(bench):
+    one = bench()
+    one.backend.failures = 2
+
+    one.leaser.run()
+
+    first, second, third = one.backend.asked
+    assert second - first >= 0.04  # 0.05 s, less a fifth
+    assert third - second >= 0.08
+
+
+def test_a_limited_worker_whose_backend_failed_leases_up_to_its_limit(bench):
+    one = bench(max_jobs=1)
+    one.put("a", "1")
+    one.backend.failures = 1
+    rescue = threading.Timer(20, one.leaser.stop)  # a leaser that counts the failed lease would wait for ever
+    rescue.start()
+
+    one.leaser.run()
+    rescue.cancel()
+
     assert one.states("1") == ["leased"]
 
 
