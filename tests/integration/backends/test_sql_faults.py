@@ -158,18 +158,19 @@ class Load:
 
     def __init__(self, backend):
         self.backend = backend
-        self.stopping = threading.Event()
+        self.stopping, self.produced = threading.Event(), threading.Event()
         self.accepted, self.done = [], []
 
     def produce(self):
         for number in itertools.count():
             if self.stopping.is_set():
+                self.produced.set()  # only now is `accepted` complete
                 return
             self.until_it_answers(lambda number=number: self.backend.put([make(number)]))
             self.accepted.append(f"job-{number:04d}")
 
     def work(self):
-        while not self.stopping.is_set() or len(set(self.done)) < len(self.accepted):
+        while not self.produced.is_set() or len(set(self.done)) < len(self.accepted):
             leases = self.until_it_answers(lambda: self.backend.lease(["mail"], limit=5, seconds=2, wait=0.2))
             lost = self.until_it_answers(lambda: self.backend.ack([Ack(lease=lease) for lease in leases]))  # noqa: B023
             self.done += [lease.id for lease in leases if lease not in lost]
