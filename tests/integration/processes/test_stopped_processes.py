@@ -69,3 +69,15 @@ def test_a_worker_stopped_for_moments_in_the_midst_of_its_work_runs_nothing_twic
         worker.send(signal.SIGCONT)
     assert {counted(each) for each in site.wait_for_end(*ids)} == {("done", 0, 0)}
     assert len(site.journal("ran")) == 3000
+
+
+@pytest.mark.parametrize("runner", ["process", "threads", "event_loop"])
+def test_a_child_that_was_stopped_before_it_started_its_job_gets_orders_again(site, runner, eventually, counted):
+    site.shop.quick.enqueue(number=1)
+    worker = site.work(runner, 1)
+    child = site.wait_for("ran")
+    worker.send(signal.SIGSTOP, child)
+    id = site.shop.quick.enqueue(number=2)
+    eventually(lambda: site.job(id).fence >= 2)  # its order was withdrawn, and it was handed back
+    worker.send(signal.SIGCONT, child)
+    assert counted(*site.wait_for_end(id)) == ("done", 0, 0)

@@ -142,11 +142,11 @@ class ChildProcessRunner:
 
     def _finish(self, child: ChildProcess, reports: Iterable[Report]) -> None:
         for report in reports:
+            child.paused = False  # a report on a withdrawn order counts too: the child has a free slot
             attempt = child.pending.pop(report.ticket, None)
             if attempt is not None:  # else the parent withdrew it at the moment it started
                 seconds, mean = report.outcome.seconds, self._mean_seconds
                 self._mean_seconds = seconds if mean is None else mean + _SMOOTHING * (seconds - mean)
-                child.paused = False
                 self._done(attempt, report.outcome)
 
     def _check_children(self) -> None:
@@ -193,7 +193,7 @@ class ChildProcessRunner:
         """Withdraw orders if one has waited too long, is unwanted, or would be killed with its child."""
         waiting = [ticket for ticket in child.pending if ticket not in ages]
         if now - child.ordered_at(waiting[0]) > _MAX_ORDER_WAIT:
-            # If every job runs that long, the child gets no orders until one of them ends.
+            # If every job runs that long, or the child is stopped, it gets no orders until it reports something.
             child.paused = min(ages.values(), default=_MAX_ORDER_WAIT) >= _MAX_ORDER_WAIT
         elif not (child.will_be_killed or any(self._requests.is_unwanted(child.pending[ticket]) for ticket in waiting)):
             return
