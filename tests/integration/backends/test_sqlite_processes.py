@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -45,6 +46,18 @@ assert backend.schema.version()[0] == backend.schema.version()[1]
 backend.put([message(sys.argv[2])])
 backend.close()
 """
+
+
+def test_connections_that_open_a_new_file_at_the_same_moment_wait_for_each_other(tmp_path):
+    together = threading.Barrier(6)
+
+    def open_all(_):
+        for number in range(40):
+            together.wait(20)
+            open_backend(f"sqlite:///{tmp_path}/{number}.db", SystemClock()).close()
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(open_all, range(6)))
 
 
 @pytest.mark.timing

@@ -178,8 +178,9 @@ class Database:
         self._connection = sqlite3.connect(
             self.path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=64
         )
+        self._write_lock = WriteLock(self.path, _LOCK_TIMEOUT)
+        self._use_write_ahead_log()
         for pragma in (
-            "journal_mode = WAL",
             f"synchronous = {self._synchronous}",
             "wal_autocheckpoint = 0",
             "temp_store = MEMORY",
@@ -189,9 +190,18 @@ class Database:
         for statement in self._compounds:
             self._connection.execute(statement.view)
             self._connection.execute(statement.trigger)
-        self._write_lock = WriteLock(self.path, _LOCK_TIMEOUT)
         self._pid = os.getpid()
         self._is_durable = True
+
+    def _use_write_ahead_log(self) -> None:
+        """Change the mode of a new file; of two connections that try it at once, SQLite refuses one without waiting."""
+        if self._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
+            return
+        self._write_lock.acquire()
+        try:
+            self._connection.execute("PRAGMA journal_mode = WAL")
+        finally:
+            self._write_lock.release()
 
     def _set_durability(self, connection: sqlite3.Connection, is_durable: bool) -> None:
         if is_durable != self._is_durable:
