@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -129,6 +130,16 @@ def test_a_file_that_is_no_database_is_named_and_left_alone(tmp_path, clock):
     with pytest.raises(BackendUnavailable, match=str(tmp_path / "notes.txt")):
         open_backend(f"sqlite:///{tmp_path}/notes.txt", clock)
     assert (tmp_path / "notes.txt").read_bytes() == b"not a database " * 1000
+
+
+def test_an_opening_that_fails_leaves_nothing_open_and_no_file_behind(tmp_path, clock):
+    (tmp_path / "jobs.db").write_bytes(b"no database" * 100)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(10):
+        with pytest.raises(BackendUnavailable):
+            open_backend(f"sqlite:///{tmp_path}/jobs.db", clock)
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
+    assert [path.name for path in tmp_path.iterdir()] == ["jobs.db"]
 
 
 def test_a_file_that_may_only_be_read_is_named(tmp_path, clock, start, finish):

@@ -17,6 +17,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -178,8 +179,19 @@ class Database:
         self._connection = sqlite3.connect(
             self.path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=64
         )
-        self._write_lock = WriteLock(self.path, _LOCK_TIMEOUT)
-        self._use_write_ahead_log()
+        with ExitStack() as undo:
+            undo.callback(self._connection.close)
+            mode = self._connection.execute("PRAGMA journal_mode").fetchone()
+            self._write_lock = WriteLock(self.path, _LOCK_TIMEOUT)
+            undo.callback(self._write_lock.close)
+            if mode != ("wal",):
+                self._use_write_ahead_log()
+            self._prepare_connection()
+            undo.pop_all()
+        self._pid = os.getpid()
+        self._is_durable = True
+
+    def _prepare_connection(self) -> None:
         for pragma in (
             f"synchronous = {self._synchronous}",
             "wal_autocheckpoint = 0",
@@ -190,13 +202,9 @@ class Database:
         for statement in self._compounds:
             self._connection.execute(statement.view)
             self._connection.execute(statement.trigger)
-        self._pid = os.getpid()
-        self._is_durable = True
 
     def _use_write_ahead_log(self) -> None:
-        """Change the mode of a new file; of two connections that try it at once, SQLite refuses one without waiting."""
-        if self._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
-            return
+        """Under the write lock: of two connections that change the mode at once, SQLite refuses one without waiting."""
         self._write_lock.acquire()
         try:
             self._connection.execute("PRAGMA journal_mode = WAL")
