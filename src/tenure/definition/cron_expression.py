@@ -41,7 +41,7 @@ _MAX_CHARACTERS = 256
 _MINUTE = timedelta(minutes=1)
 _NEAREST_WEEKDAY = re.compile(r"([1-9]|[12]\d|3[01])W")
 _ERA = datetime(2000, 1, 1)  # a label; dates and weekdays repeat every 28 years until 2100
-_TIME = re.compile(r"\s*(\d{1,2})(?::(\d{2}))?\s*(am|pm)?\s*", re.IGNORECASE)
+_TIME = re.compile(r"\s*(\d{1,2})(?::(\d{2}))?\s*(am|pm)?\s*", re.IGNORECASE | re.ASCII)
 _TIME_NAMES = {"midnight": (0, 0), "noon": (12, 0)}
 
 

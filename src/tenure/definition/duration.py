@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from tenure.errors import InvalidJob
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d|w)")
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|min|s|m|h|d|w)")
 _WHOLE = re.compile(rf"\s*(?:{_PART.pattern}\s*)+")
 
 _CENTURY = 3_155_760_000  # seconds
@@ -47,5 +47,5 @@ def to_moment(value: datetime, what: str) -> datetime:
 
 def _parse(text: str, what: str) -> float:
     if len(text) > 64 or not _WHOLE.fullmatch(text):
-        raise InvalidJob(f'{what} {text!r} is not a duration; write it as "30s", "10m", "1h 30m" or "2d"')
+        raise InvalidJob(f'{what} {text!r:.80} is not a duration; write it as "30s", "10m", "1h 30m" or "2d"')
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))

@@ -15,7 +15,8 @@ from tenure.guards.store import KeyUpdate
 
 _PERIODS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600,
             "d": 86_400, "day": 86_400}  # fmt: skip
-_RATE = re.compile(rf"\s*(\d+)\s*/\s*({'|'.join(_PERIODS)})\s*(?:burst\s+(\d+)\s*)?")
+_MAX_COUNT = 999_999_999
+_RATE = re.compile(rf"\s*([0-9]{{1,9}})\s*/\s*({'|'.join(_PERIODS)})\s*(?:burst\s+([0-9]{{1,9}})\s*)?")
 
 
 class Rate(Struct, frozen=True, gc=False):
@@ -43,10 +44,16 @@ class Rate(Struct, frozen=True, gc=False):
 
 def parse_rate(text: str | int) -> Rate:
     """A rate as users write it: "60/min", "10/s burst 5", or a whole number per minute."""
-    words = f"{text}/min" if isinstance(text, int) and not isinstance(text, bool) else text
-    found = _RATE.fullmatch(words) if isinstance(words, str) else None
+    if isinstance(text, int) and not isinstance(text, bool):
+        if not 1 <= text <= _MAX_COUNT:  # not shown: Python cannot print a number of more than 4300 digits
+            raise InvalidJob(f"a rate must lie between 1 and {_MAX_COUNT} a minute")
+        text = f"{text}/min"
+    found = _RATE.fullmatch(text) if isinstance(text, str) else None
     if found is None:
-        raise InvalidJob(f'{text!r} is not a rate; write "60/min", "10/s", "10/s burst 5", or a whole number a minute')
+        raise InvalidJob(
+            f'{text!r:.80} is not a rate; write "60/min", "10/s", "10/s burst 5", or a whole number a minute, '
+            f"up to {_MAX_COUNT}"
+        )
     rate = Rate.of(int(found[1]), _PERIODS[found[2]], int(found[3]) if found[3] else None)
     if rate.count < 1 or not 1 <= rate.burst <= rate.count:
         raise InvalidJob(f"the rate {text!r} must allow at least 1, and a burst of 1 up to the rate")

@@ -237,7 +237,20 @@ def test_a_time_of_day_may_be_a_phrase(builder, phrase, expression):
 
 
 @pytest.mark.parametrize(
-    "phrase", ["", "25:00", "12:60", "13:00 pm", "0:30 am", "later", "7", "7:5", "02:00:00", "-1:00"]
+    "phrase",
+    [
+        "",
+        "25:00",
+        "12:60",
+        "13:00 pm",
+        "0:30 am",
+        "later",
+        "7",
+        "7:5",
+        "02:00:00",
+        "-1:00",
+        "1\N{ARABIC-INDIC DIGIT FIVE}:00",
+    ],
 )
 def test_text_that_is_no_time_of_day_is_refused_with_examples(builder, phrase):
     with pytest.raises(InvalidJob, match=f'{phrase!r} is not a time of day; write it as "02:00", "4:08 pm", "noon"'):

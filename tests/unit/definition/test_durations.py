@@ -32,6 +32,15 @@ def test_text_is_read_as_numbers_with_units(text, seconds):
     assert to_seconds(text) == pytest.approx(seconds)
 
 
+@pytest.mark.parametrize(
+    "text", ["\N{ARABIC-INDIC DIGIT FIVE}m", "1\N{ARABIC-INDIC DIGIT FIVE}m", "\N{SUPERSCRIPT THREE}s", "10m" * 40]
+)
+def test_text_in_other_digits_or_too_long_is_refused_with_a_short_message(text):
+    with pytest.raises(InvalidJob) as refused:
+        to_seconds(text)
+    assert len(str(refused.value)) < 200
+
+
 @given(st.integers(0, 5000), st.integers(0, 6), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
 def test_a_written_duration_comes_back_as_its_seconds(weeks, days, hours, minutes, seconds):
     written = f"{weeks}w {days}d {hours}h {minutes}m {seconds}s"

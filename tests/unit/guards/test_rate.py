@@ -24,10 +24,16 @@ def test_a_rate_is_read_as_people_write_it(text, rate):
     assert parse_rate(text) == rate
 
 
-@pytest.mark.parametrize("text", ["", "fast", "0/s", 0, -3, "10", "10/fortnight", "10/s burst 11", True, 1.5, None])
+NO_RATES = ["", "fast", "0/s", 0, -3, "10", "10/fortnight", "10/s burst 11", True, 1.5, None]
+OTHER_DIGITS = ["\N{ARABIC-INDIC DIGIT FIVE}/s", "10/s burst \N{ARABIC-INDIC DIGIT FIVE}"]
+HUGE = {"text": "9" * 5000 + "/s", "burst": "10/s burst " + "9" * 5000, "number": 10**5000, "billion": 10**9}
+
+
+@pytest.mark.parametrize("text", [*NO_RATES, *OTHER_DIGITS, *(pytest.param(HUGE[name], id=name) for name in HUGE)])
 def test_what_is_no_rate_is_refused(text):
-    with pytest.raises(InvalidJob):
+    with pytest.raises(InvalidJob) as refused:
         parse_rate(text)
+    assert len(str(refused.value)) < 250
 
 
 @pytest.mark.parametrize("text", ["60/min", "10/s burst 4", "5/h", "100/d"])
