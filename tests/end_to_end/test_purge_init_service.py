@@ -91,3 +91,36 @@ def test_the_recipe_for_supervisor_stops_after_the_grace(tenure):
     program = recipe["program:mail"]
     assert (program["stopsignal"], program["killasgroup"], program["stopasgroup"]) == ("TERM", "true", "false")
     assert int(program["stopwaitsecs"]) > 120
+
+
+@pytest.fixture
+def in_folder(tenure):
+    """Runs a command in a folder with this name."""
+
+    def run(name, *arguments):
+        tenure.folder = tenure.folder / name
+        tenure.folder.mkdir()
+        return tenure(*arguments)
+
+    return run
+
+
+def test_a_folder_with_a_space_and_a_percent_sign_stays_one_word(in_folder):
+    unit = in_folder("my 100%n jobs", "service", "systemd").stdout
+    assert "/my 100%%n jobs\n" in unit.partition("WorkingDirectory=")[2]
+    assert '/my 100%%n jobs"\n' in unit.partition('ReadWritePaths="')[2]
+
+
+@pytest.mark.parametrize("kind", ["systemd", "supervisor"])
+@pytest.mark.parametrize("name", ["shop\nExecStartPre=reboot", "a;b", 'a"b', "a\\b", "a$b"])
+def test_a_folder_that_could_add_a_directive_is_refused(in_folder, kind, name):
+    refused = in_folder(name, "service", kind)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "cannot be written into this file" in refused.stderr
+    assert "ExecStartPre=reboot" not in refused.stderr.splitlines()
+
+
+@pytest.mark.parametrize("option", ["--name", "--user"])
+def test_a_name_that_could_add_a_directive_is_refused(tenure, option):
+    refused = tenure("service", "systemd", option, "shop\nExecStartPre=reboot")
+    assert (refused.returncode, refused.stdout) == (2, "")

@@ -2,7 +2,10 @@
 
 import getpass
 import os
+import re
+import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -38,7 +41,7 @@ PrivateTmp=yes
 PrivateDevices=yes
 ProtectSystem=strict
 ProtectHome=read-only
-ReadWritePaths={folder}
+ReadWritePaths={quoted_folder}
 ProtectKernelTunables=yes
 ProtectKernelModules=yes
 ProtectControlGroups=yes
@@ -91,26 +94,55 @@ def _options(command: click.decorators.FC) -> click.decorators.FC:
 @_options
 def systemd(name: str, user: str | None, processes: int) -> None:
     """Print a hardened unit for systemd."""
-    click.echo(_configuration(_SYSTEMD, name, user, processes), nl=False)
+    click.echo(_configuration(_SYSTEMD, name, user, processes, _systemd_word), nl=False)
 
 
 @service.command()
 @_options
 def supervisor(name: str, user: str | None, processes: int) -> None:
     """Print a program section for supervisor."""
-    click.echo(_configuration(_SUPERVISOR, name, user, processes), nl=False)
+    click.echo(_configuration(_SUPERVISOR, name, user, processes, _supervisor_word), nl=False)
 
 
-def _configuration(template: str, name: str, user: str | None, processes: int) -> str:
+def _configuration(template: str, name: str, user: str | None, processes: int, quote: Callable[[str], str]) -> str:
     settings = load(environment=os.environ)
-    app = app_location() or "module:app"
-    tenure = Path(sys.executable).with_name("tenure")
+    app, user, folder = app_location() or "module:app", user or getpass.getuser(), str(Path.cwd())
+    tenure = str(Path(sys.executable).with_name("tenure"))
+    _check("name", name, _NAME, "letters, digits, '_', '.', ':', '@' and '-'")
+    _check("user", user, _NAME, "letters, digits, '_', '.', ':', '@' and '-'")
+    for what, text in (("folder", folder), ("path of tenure", tenure), ("location of the app", app)):
+        _check(what, text, _PLAIN, "no quote, '$', ';', backslash or control character")
+    words = [tenure, "--app", app, "work", "--processes", str(processes), "--quiet"]
     return template.format(
         name=name,
-        app=app,
-        user=user or getpass.getuser(),
-        folder=Path.cwd(),
-        command=f"{tenure} --app {app} work --processes {processes} --quiet",
+        app=_literal(app),
+        user=user,
+        folder=_literal(folder),
+        quoted_folder=quote(folder),
+        command=" ".join(map(quote, words)),
         grace=settings.stop_grace,
         stop=settings.stop_grace + STOP_MARGIN,
     )
+
+
+_NAME = re.compile(r"[A-Za-z0-9_.:@-]+")
+_PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\"'\\$;\u2028\u2029]+")
+
+
+def _check(what: str, text: str, allowed: re.Pattern[str], rule: str) -> None:
+    """Refuse what could end a line or a word: the file is read by a program that runs as root."""
+    if not allowed.fullmatch(text):
+        raise click.UsageError(f"the {what} {text!r:.200} cannot be written into this file; use {rule}")
+
+
+def _literal(text: str) -> str:
+    """Both programs replace what follows a single percent sign."""
+    return text.replace("%", "%%")
+
+
+def _systemd_word(text: str) -> str:
+    return f'"{_literal(text)}"' if " " in text else _literal(text)
+
+
+def _supervisor_word(text: str) -> str:
+    return _literal(shlex.quote(text))
