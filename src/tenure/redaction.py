@@ -16,15 +16,17 @@ SENSITIVE = (
 )
 _MAX_LEVELS = 64
 
+# Every expression takes time in proportion to the text, which may come from anyone: what one attempt reads, no other
+# attempt reads again, because attempts begin at different words, are bounded, or do not give back what they took (`+`).
 _VALUE = r"""(?:(?:Bearer|Basic|Token)\s{1,3})?(?:"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|[^\s,;&"'<>(){}\[\]]+)"""
 _SHAPES = (
     r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]{0,40}-----|\Z)"
     r"|\b(?:Bearer|Basic)\s{1,3}[\w.~+/=-]{8,}"
-    r"|\beyJ[\w-]{5,}\.[\w-]{5,}\.?[\w-]*"  # a JSON web token
+    r"|(?<![\w-])eyJ[\w-]{5,}+\.[\w-]{5,}+\.?[\w-]*+"  # a JSON web token
     r"|\b(?:[spr]k_(?:live|test)|gh[pousr]|github_pat|glpat|xox[abeoprs]|sk)[_-][\w-]{10,}"
     r"|\b(?:AKIA|ASIA)[0-9A-Z]{12,}|\bAIza[\w-]{30,}"
 )
-_USER = re.compile(r"(://)[^/\s@'\"]{1,256}@")
+_USER = re.compile(r"(://)[^/\s'\"]+@")  # up to the last @, as a password may contain one
 _LONG = re.compile(r"(?<![\w+=-])[\w+=-]{40,}")
 _HINTS = (
     *("-----begin", "bearer", "basic", "eyj", "akia", "asia", "aiza", "github_pat", "glpat", "xox"),
@@ -95,6 +97,18 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """The text on one line, so that it cannot forge further lines of a log."""
     return " ".join(printable(text).split())
+
+
+def escape_controls(json: str) -> str:
+    """Escape characters that could control a terminal; in JSON they occur only inside strings."""
+    if json.isascii():
+        return json.replace("\x7f", "\\u007f")
+    return "".join(each if each.isprintable() or each == "\n" else _escape(each) for each in json)
+
+
+def _escape(character: str) -> str:
+    units = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 class LogGuard(logging.Filter):

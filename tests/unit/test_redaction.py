@@ -34,6 +34,9 @@ SECRETS = [
     "Bearer CANARYCANARY",
     "postgresql://user:CANARY@host/db",
     "redis://:CANARY@host",
+    "redis://user:abc@CANARY@host",
+    "redis://user:CANARY" + "x" * 5000 + "@host",
+    "SharedAccessKey=CANARY/a+b==;Endpoint=sb://host/;SharedAccessKeyName=all",
     "amqp://CANARY@host",
     "sk_live_CANARYCANARY",
     "ghp_CANARYCANARYCANARYCANARY",
@@ -141,6 +144,30 @@ def test_masking_takes_time_in_proportion_to_the_text(text):
     default_redactor().text(text)
 
     assert time.thread_time() - begun < 2.0
+
+
+FRAGMENTS = [
+    *("eyJ-", "eyJ", "eyJaaaaa.", "Bearer ", "Bearer", "token", "token=", 'token:"', "token='\\", "api-", "api_key"),
+    *("-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "-----END ", "sk-", "sk_live_", "ghp_", "AKIA"),
+    *("://", "://a", "://a@", "@", '\\"', "'", "=", "A1", "_", "a:", " ", "\n"),
+]
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("first", FRAGMENTS)
+def test_a_text_of_four_times_the_length_takes_about_four_times_as_long(first):
+    for second in FRAGMENTS:
+        short, long = (masking_seconds((first + second) * count) for count in (400, 1600))
+        assert long < 8 * short + 0.005, second
+
+
+def masking_seconds(text):
+    taken = []
+    for _ in range(2):
+        begun = time.thread_time()
+        default_redactor().text(text)
+        taken.append(time.thread_time() - begun)
+    return min(taken)
 
 
 @given(st.text())

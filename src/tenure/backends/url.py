@@ -74,6 +74,10 @@ def _opener(scheme: str, url: str) -> Opener:
 def without_secrets(url: str) -> str:
     """A URL without user, password and options, for messages; of a connection string only the address."""
     parts = urlsplit(url)
-    if not parts.netloc and parts.path.startswith("Endpoint="):
-        return f"{parts.scheme}:{parts.path.partition(';')[0]}"
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    if parts.netloc or parts.path.startswith("/"):
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    if "=" in parts.path:  # the members of a connection string, in any order
+        members = [part for part in parts.path.split(";") if part.lower().startswith("endpoint=")]
+        return f"{parts.scheme}:{';'.join(members)}"
+    address = parts.path.rpartition("@")[2]
+    return f"{parts.scheme}:{address}" if parts.scheme else address

@@ -14,8 +14,7 @@ from typing import Any, TextIO
 import msgspec
 
 from tenure.cli.errors import CommandError, current_redactor
-from tenure.cli.output import escape_controls
-from tenure.redaction import one_line, printable
+from tenure.redaction import escape_controls, one_line, printable
 from tenure.settings import Settings
 from tenure.worker.logs import DatedLogFile
 

@@ -16,7 +16,7 @@ import msgspec
 from tenure.backends.records import LaneRecord
 from tenure.cli.errors import current_redactor
 from tenure.clock import to_datetime
-from tenure.redaction import printable
+from tenure.redaction import escape_controls, printable
 from tenure.worker.lane import Lane
 
 _ERASE_LINE = "\x1b[2K"
@@ -104,13 +104,6 @@ def bold(words: str) -> str:
     return click.style(words, bold=True)
 
 
-def escape_controls(json: str) -> str:
-    """Escape characters that could control a terminal; in JSON they occur only inside strings."""
-    if json.isascii():
-        return json.replace("\x7f", "\\u007f")
-    return "".join(each if each.isprintable() or each == "\n" else _escape(each) for each in json)
-
-
 class LiveLine:
     """One terminal line that each `show` overwrites; when the stream is not a terminal it prints nothing.
 
@@ -147,8 +140,3 @@ def progress_bar(done: str, count: int, total: int | None) -> str:
 def _shows_tables() -> bool:
     """Whether stdout is a terminal, or FORCE_COLOR asks for the output of one."""
     return sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
-
-
-def _escape(character: str) -> str:
-    units = character.encode("utf-16-be").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

@@ -117,9 +117,10 @@ def _to_json_type(value: Any) -> Any:
     return value.model_dump(mode="json") if hasattr(value, "model_dump") else repr(value)
 
 
-def truncate(text: str, longest: int = MAX_OUTPUT) -> str:
-    """The text; of a longer one its beginning and its full length."""
-    return storable(text if len(text) <= longest else f"{text[:longest]}… ({len(text)} characters in all)")
+def truncate(text: str, longest: int = MAX_OUTPUT, length: int | None = None) -> str:
+    """The text; of a longer one its beginning and its full length. `length` is the full length of a text cut before."""
+    length = len(text) if length is None else length
+    return storable(text if length <= longest else f"{text[:longest]}… ({length} characters in all)")
 
 
 class Capture:

@@ -22,7 +22,7 @@ from tenure.backends.messages import Abandon, Ack, Nack, Park, Verdict
 from tenure.clock import MICROSECOND, Clock, to_datetime
 from tenure.events import Settlement, Status
 from tenure.execution.outcome import truncate
-from tenure.redaction import Redactor, one_line
+from tenure.redaction import Redactor, escape_controls, one_line
 from tenure.wire.envelope import Envelope, peek
 from tenure.worker.pipeline import settlement
 
@@ -37,6 +37,7 @@ _PHRASES = {
 }
 _DATE_DIRECTIVE = re.compile(r"%.")
 _MOVED_POLL_SECONDS = 1.0
+_LONGEST_SECRET = 8192  # characters: a private key of 8192 bits has 6300
 
 
 def log_outcomes(verdicts: Sequence[Verdict]) -> None:
@@ -157,7 +158,7 @@ class ExecutionLog:
         if not isinstance(verdict, Ack) and (trace := getattr(getattr(verdict, "failure", None), "trace", None)):
             entry["trace"] = self._text(trace)
         entry = {name: self._text(value) if name == "error" else value for name, value in entry.items()}
-        return f"{msgspec.json.encode(entry).decode()}\n"
+        return f"{escape_controls(msgspec.json.encode(entry).decode())}\n"
 
     def _message_fields(self, verdict: Verdict) -> dict[str, Any]:
         """Fields of the message, if it can be read; those of a rejected message cannot be trusted and are left out."""
@@ -182,7 +183,9 @@ class ExecutionLog:
         return msgspec.json.encode(self._redactor.mask(msgspec.json.decode(envelope.payload))).decode()
 
     def _text(self, text: str) -> str:
-        return truncate(self._redactor.text(text), self._max_length)
+        """Masked and cut; what lies beyond the cut and a margin, in which a secret may end, is not read."""
+        masked = self._redactor.text(text[: self._max_length + _LONGEST_SECRET])
+        return truncate(masked, self._max_length, len(text))
 
 
 def _parent(envelope: Envelope) -> str | None:

@@ -119,6 +119,25 @@ def test_long_output_is_cut_in_the_log_and_in_the_history(made):
     assert app.backend.jobs.find(id).output == f"hello {'A' * 34}… (106 characters in all)"
 
 
+def test_characters_that_control_a_terminal_are_escaped_in_the_execution_log(tmp_path):
+    log = tmp_path / "jobs.log"
+    with Tenure("memory://", execution_log=str(log)) as app:
+        app.job(lambda text: text, name="echo")
+        run(app, "echo", text="\x9b31m \u202egnp.exe \x7f \x1b[2J")
+    [line] = log.read_text("utf-8").splitlines()
+    assert line.isprintable()
+    assert json.loads(line)["output"] == "\x9b31m \u202egnp.exe \x7f \x1b[2J"
+
+
+@pytest.mark.parametrize("length", [100, 60_000])
+def test_a_secret_on_the_edge_of_a_cut_text_is_masked(tmp_path, length):
+    log = tmp_path / "jobs.log"
+    secret = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
+    execution_log = ExecutionLog(DatedLogFile(str(log)), FakeClock(), Redactor(), 40)
+    text = f"{'x ' * 15}{secret}{' x' * length}"
+    assert execution_log._text(text) == f"{'x ' * 15}*** x x x … ({len(text)} characters in all)"
+
+
 def test_a_job_that_postpones_itself_was_executed_and_one_that_waited_was_not(made):
     app, read = made
     run(app, "later")
