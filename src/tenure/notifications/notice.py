@@ -142,6 +142,12 @@ def render(notice: Notice, notification: Notification, redactor: Redactor) -> Re
     facts = masked.facts()
     values = {name: facts.get(name, "") for name in TEMPLATE_FIELDS}
     subject = Template(notification.subject or f"[tenure] {_SUBJECTS[notice.event]}").substitute(values)
-    default = "\n".join(f"{name}: {value}" for name, value in facts.items())
-    text = Template(notification.text).substitute(values) if notification.text is not None else default
+    indented = {name: _indented(value) for name, value in values.items()}
+    default = "\n".join(f"{name}: {indented[name]}" for name in facts)
+    text = Template(notification.text).substitute(indented) if notification.text is not None else default
     return RenderedNotice(masked, one_line(subject)[:200], text)
+
+
+def _indented(value: Any) -> Any:
+    """Indent all lines but the first: a line of an error must not look like a field of the notice."""
+    return value.replace("\n", "\n    ") if isinstance(value, str) else value

@@ -115,6 +115,13 @@ def test_a_letter_holds_no_secret_and_a_subject_is_one_line():
     assert "\x1b" not in letter.text
 
 
+@pytest.mark.parametrize("text", [None, "error: $error\nqueue: $queue"])
+def test_a_line_of_an_error_cannot_look_like_a_field(text):
+    notice = Notice(event="dead", queue="mail", error="it failed\nqueue: payments\r\nqueue: payments")
+    letter = render(notice, Notification(job="page", text=text), Redactor())
+    assert [line for line in letter.text.splitlines() if line.startswith("queue:")] == ["queue: mail"]
+
+
 def test_a_long_output_is_cut():
     letter = render(Notice(event="success", output="x " * 5000), ALL, Redactor())
     assert len(letter.text) < 2100
