@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tenure.cli.process.pidfile import PidFile
 from tests.support.waiting import STOP_SECONDS
 
 LOUD = """
@@ -208,3 +209,14 @@ def test_setproctitle_is_used_when_it_is_installed(tenure):
     )
     tenure("work", "--burst", "--processes", "1", "--runner", "inline")
     assert (tenure.folder / "titles").read_text() == "tenure: supervisor\ntenure: worker\n"
+
+
+def test_a_pid_file_is_not_written_through_a_link(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    for pid in range(os.getpid() - 5, os.getpid() + 6):
+        (tmp_path / f".worker.pid.{pid}").symlink_to(victim)
+    (tmp_path / "worker.pid").symlink_to(victim)
+    with PidFile(str(tmp_path / "worker.pid")):
+        assert (tmp_path / "worker.pid").read_text() == f"{os.getpid()}\n"
+    assert victim.read_text() == "precious"

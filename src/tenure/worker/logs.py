@@ -4,6 +4,7 @@ Deaths are logged as CRITICAL, other outcomes as INFO, jobs that only go back to
 In the execution log, secrets are masked and long texts are cut.
 """
 
+import errno
 import hashlib
 import logging
 import os
@@ -194,6 +195,16 @@ def _parent(envelope: Envelope) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def _open_log(name: str, flags: int) -> int:
+    """Open for this user alone if it is new; follow a link only if root or this user made it, such as /dev/stdout."""
+    try:
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno != errno.ELOOP or Path(name).lstat().st_uid not in (0, os.geteuid()):
+            raise
+    return os.open(name, flags | os.O_CLOEXEC, 0o600)
+
+
 class DatedLogFile:
     """A log file whose name contains the date, such as `work-%Y-%m-%d.log`.
 
@@ -210,7 +221,7 @@ class DatedLogFile:
         """Open today's file for appending; predecessors beyond `keep` are deleted."""
         self.name = time.strftime(self._pattern)
         self.prune()
-        return Path(self.name).open("a", encoding="utf-8", errors="backslashreplace")
+        return open(self.name, "a", encoding="utf-8", errors="backslashreplace", opener=_open_log)
 
     def is_outdated(self, stream: TextIO) -> bool:
         """Whether the date has changed, or another program has moved the file, as logrotate does."""

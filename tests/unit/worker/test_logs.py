@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import time
 
 import pytest
@@ -184,3 +185,29 @@ def test_a_dated_file_moves_on_and_only_so_many_are_kept(tmp_path, monkeypatch):
 
 
 real = time.strftime
+
+
+def test_a_new_log_file_is_for_its_owner_alone(tmp_path):
+    before = os.umask(0o022)
+    try:
+        DatedLogFile(str(tmp_path / "jobs.log")).open().close()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "jobs.log").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_log_file_may_be_a_link_that_this_user_made(tmp_path):
+    (tmp_path / "jobs.log").symlink_to(tmp_path / "elsewhere.log")
+    with DatedLogFile(str(tmp_path / "jobs.log")).open() as stream:
+        stream.write("a line\n")
+    assert (tmp_path / "elsewhere.log").read_text() == "a line\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a link of another user")
+def test_a_log_file_is_not_written_through_the_link_of_another_user(tmp_path):
+    (tmp_path / "target").write_text("")
+    (tmp_path / "jobs.log").symlink_to(tmp_path / "target")
+    os.chown(tmp_path / "jobs.log", 12345, 12345, follow_symlinks=False)
+    with pytest.raises(OSError, match="symbolic links"):
+        DatedLogFile(str(tmp_path / "jobs.log")).open()
+    assert (tmp_path / "target").read_text() == ""

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,9 +26,7 @@ class PidFile:
                         f"{str(self._path)!r} names process {pid}, which is running; stop it, or remove the file if "
                         "that process is not a worker"
                     )
-                draft = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-                draft.write_text(f"{os.getpid()}\n", "ascii")
-                draft.replace(self._path)
+                self._write()
         except OSError as error:
             raise CommandError(f"the pid file {str(self._path)!r} cannot be written: {error.strerror}") from error
         return self
@@ -42,6 +41,18 @@ class PidFile:
         except (FileNotFoundError, ValueError):
             return None
         return pid if pid > 0 else None
+
+    def _write(self) -> None:
+        """By a draft that no other user can have put there, so that nothing outside is overwritten through a link."""
+        draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(8)}")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(f"{os.getpid()}\n")
+            draft.replace(self._path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
 
 
 @contextmanager
