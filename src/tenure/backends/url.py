@@ -74,7 +74,7 @@ def _opener(scheme: str, url: str) -> Opener:
 def without_secrets(url: str) -> str:
     """A URL without user, password and options, for messages; of a connection string only the address."""
     parts = urlsplit(url)
-    if parts.netloc or parts.path.startswith("/"):
+    if parts.netloc or url.partition(":")[2].startswith("//"):
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     if "=" in parts.path:  # the members of a connection string, in any order
         members = [part for part in parts.path.split(";") if part.lower().startswith("endpoint=")]
