@@ -135,6 +135,31 @@ def test_a_secret_file_that_cannot_be_read_is_named_with_its_variable(tmp_path):
         load(environment={"TENURE_KEYS_FILE": str(tmp_path / "nowhere.txt")}, folder=tmp_path)
 
 
+def test_a_secret_file_that_others_can_read_is_used_as_containers_mount_them_so(tmp_path, write):
+    write("key.txt", "k1:abc\n")
+    (tmp_path / "key.txt").chmod(0o444)
+
+    assert load(environment={"TENURE_KEYS_FILE": str(tmp_path / "key.txt")}, folder=tmp_path).keys == ("k1:abc",)
+
+
+def test_a_secret_file_that_others_can_write_is_refused(tmp_path, write):
+    write("key.txt", "k1:abc\n")
+    (tmp_path / "key.txt").chmod(0o646)
+
+    with pytest.raises(SettingsError, match=r"TENURE_KEYS_FILE names a file that other users can change: .*chmod go-w"):
+        load(environment={"TENURE_KEYS_FILE": str(tmp_path / "key.txt")}, folder=tmp_path)
+
+
+def test_a_setting_that_is_given_in_a_variable_and_in_a_file_is_refused(tmp_path, write):
+    write("key.txt", "k1:abc\n")
+    both = {"TENURE_KEYS": "k2:def", "TENURE_KEYS_FILE": str(tmp_path / "key.txt")}
+
+    with pytest.raises(SettingsError, match=r"^TENURE_KEYS and TENURE_KEYS_FILE are both set; remove one of them$"):
+        load(environment=both, folder=tmp_path)
+
+    assert load(environment={**both, "TENURE_KEYS": ""}, folder=tmp_path).keys == ("k1:abc",)
+
+
 def test_an_unknown_setting_in_a_file_is_named_with_the_file(tmp_path, write):
     write("tenure.toml", "leese = 20")
 

@@ -3,6 +3,7 @@
 Unknown keys are refused.
 """
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from msgspec import Struct
 from tenure.errors import SettingsError
 from tenure.recipients import Notification
 from tenure.settings.values import LaneSettings, Settings
+from tenure.trusted_files import file_fault
 
 PREFIX = "TENURE_"
 _TABLES: dict[str, tuple[str, type[Struct]]] = {
@@ -64,6 +66,8 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         path = variable.removeprefix(PREFIX).lower().split("__")
         if path[-1].endswith("_file"):
             path[-1] = path[-1].removesuffix("_file")
+            if environment.get(plain := variable[: -len("_FILE")]):
+                raise SettingsError(f"{plain} and {variable} are both set; remove one of them")
             text = _read_file(variable, text)
         branch = values
         for name in path[:-1]:
@@ -75,10 +79,16 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _read_file(variable: str, path: str) -> str:
+    """The text of a file that only trusted users can change; a secret of a container is often readable by all."""
     try:
-        return Path(path).read_text("utf-8").strip()
+        with Path(path).open(encoding="utf-8") as file:
+            fault = file_fault(Path(path), os.fstat(file.fileno()))
+            text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{variable} names a file that cannot be read: {error}") from error
+    if fault:
+        raise SettingsError(f"{variable} names a file that other users can change: {fault}")
+    return text.strip()
 
 
 def _parse(path: list[str], text: str, variable: str) -> Any:
