@@ -11,6 +11,10 @@ class SettingsError(TenureError):
     """A setting is unknown, of the wrong type, or missing; the message names its path."""
 
 
+class UntrustedKeyFile(SettingsError):
+    """Users other than its owner can read, change or replace the key file beside a SQLite database."""
+
+
 class InvalidJob(TenureError, ValueError):
     """A job has options with which it could never run."""
 

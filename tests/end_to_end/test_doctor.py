@@ -109,3 +109,16 @@ def test_a_server_that_is_not_there_is_a_problem(command_line):
     assert [each["check"] for each in found["checks"]] == ["backend"]
     told = command_line("doctor", **gone)
     assert (told.exit_code, told.stdout.startswith("problem  backend")) == (1, True)
+
+
+def test_a_key_file_that_others_can_read_is_a_problem_and_commands_refuse_it_in_one_line(tenure):
+    tenure("db", "migrate")
+    key_file = tenure.folder / "jobs.db.key"
+    key_file.chmod(0o666)
+
+    done = tenure("health")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith(f"Error: the key file '{key_file}' cannot be trusted: every user can write to")
+
+    found = tenure("doctor")
+    assert (found.returncode, "problem  key file" in found.stdout) == (1, True)

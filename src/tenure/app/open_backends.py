@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from msgspec import structs
@@ -12,8 +13,9 @@ from tenure.app.tracing import Tracing
 from tenure.backends.contract import Backend
 from tenure.backends.messages import Lease, Message, Verdict
 from tenure.backends.metered import MeteredBackend
+from tenure.backends.parts import key_file_of
 from tenure.backends.sync import SyncBackend
-from tenure.backends.url import open_backend
+from tenure.backends.url import open_backend, sqlite_file
 from tenure.clock import Clock
 from tenure.definition.handler import Handler, Queues, Registry
 from tenure.definition.job import Job, new_id
@@ -21,7 +23,7 @@ from tenure.errors import InvalidJob, SettingsError, TenureError
 from tenure.metrics.collector import Collector, MemoryCollector, NoCollector, SafeCollector
 from tenure.settings import Settings
 from tenure.wire.envelope import Callbacks, Envelope, Follower, Wire, due_at
-from tenure.wire.signing import Key, Ring, load_or_create_key, new_key, parse_key
+from tenure.wire.signing import Key, Ring, check_key_folder, load_or_create_key, new_key, parse_key
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +77,9 @@ class OpenBackends:
             self._open.popitem()[1].backend.close()
 
     def _opened(self, url: str) -> OpenBackend:
+        parts = urlsplit(url)
+        if parts.scheme == "sqlite" and not self._settings.keys:
+            check_key_folder(key_file_of(sqlite_file(parts)))  # before the database is created
         backend = open_backend(url, self._clock)
         try:
             ring = self._ring(backend)
@@ -95,7 +100,7 @@ class OpenBackends:
         if self._settings.keys:
             keys = [parse_key(text) for text in self._settings.keys]
         elif backend.file is not None:
-            keys = [load_or_create_key(backend.file.key_path)]
+            keys = [_key_beside(backend, backend.file.key_path)]
         elif backend.in_process:
             keys = [new_key()]
         elif self._settings.environment == "development":
@@ -107,6 +112,28 @@ class OpenBackends:
                 "and put it into TENURE_KEYS (or TENURE_KEYS_FILE) of every producer and worker"
             )
         return Ring(keys, verify=self._settings.verify, scopes=self._settings.scopes)
+
+
+def _key_beside(backend: Backend, path: Path) -> Key:
+    """The key of a database in a file. Without a key nothing is enqueued, so jobs without a key file have lost theirs.
+
+    The file is looked for again at the end: another process may have created it, and enqueued jobs, meanwhile.
+    """
+    is_lost = not path.exists() and _has_jobs(backend) and not path.exists()
+    key = load_or_create_key(path)
+    if is_lost:
+        logger.warning(
+            "the key file %r is missing, but its database has jobs: Tenure now signs with the new key %r, and workers "
+            "do not run messages that were signed with the lost key; put its file back if you have a copy",
+            str(path),
+            key.kid,
+        )
+    return key
+
+
+def _has_jobs(backend: Backend) -> bool:
+    counts = {} if backend.queues is None else backend.queues.counts()
+    return any(any(states.values()) for states in counts.values())
 
 
 _MAX_DEPTH = 8  # levels of callbacks; a longer sequence of jobs is a chain

@@ -245,4 +245,8 @@ class DatabaseFile:
 
     @property
     def key_path(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.key")
+        return key_file_of(self.path)
+
+
+def key_file_of(database: Path) -> Path:
+    return database.with_name(f"{database.name}.key")

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from pathlib import Path
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from tenure.backends.contract import Backend
 from tenure.clock import Clock
-from tenure.errors import UnknownBackend
+from tenure.errors import BackendUnavailable, UnknownBackend
 
 ENTRY_POINT_GROUP = "tenure.backends"
 Opener = Callable[[SplitResult, Clock], Backend]
@@ -53,6 +54,17 @@ def options(parts: SplitResult, known: dict[str, tuple[str, ...]]) -> dict[str, 
                 f"option {name}={value!r} in the {parts.scheme} URL must be one of {', '.join(known[name])}"
             )
     return found
+
+
+def sqlite_file(parts: SplitResult) -> Path:
+    """The file that a SQLite URL names."""
+    path = Path(unquote(parts.path).removeprefix("/"))
+    if parts.netloc or not path.name:
+        raise BackendUnavailable(
+            "a SQLite URL is sqlite:///file.db (from here) or sqlite:////dir/file.db (from the root); "
+            "for jobs that need not survive the process use memory://"
+        )
+    return path.absolute()
 
 
 def _opener(scheme: str, url: str) -> Opener:

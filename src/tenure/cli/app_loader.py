@@ -19,7 +19,7 @@ import click
 import msgspec
 
 from tenure.app import Tenure
-from tenure.backends.sql.sqlite.url import file_of
+from tenure.backends.url import sqlite_file
 from tenure.cli.errors import CommandError
 from tenure.cli.logs import set_up_logging
 from tenure.errors import BackendUnavailable
@@ -107,9 +107,9 @@ def _import(module: str, load_module: Callable[[str], Any]) -> Any:
 
 def _check_database_exists(url: str) -> None:
     parts = urlsplit(url)
-    if parts.scheme == "sqlite" and file_of(parts).parent.is_dir() and not file_of(parts).exists():
+    if parts.scheme == "sqlite" and sqlite_file(parts).parent.is_dir() and not sqlite_file(parts).exists():
         raise CommandError(
-            f"there is no database at {str(file_of(parts))!r}: no job was enqueued there yet; "
+            f"there is no database at {str(sqlite_file(parts))!r}: no job was enqueued there yet; "
             "check that this is the right folder, and the value of TENURE_URL"
         )
 

@@ -5,16 +5,28 @@ The seal has a fixed length at the end of the message, so verification needs no 
 """
 
 import base64
+import errno
 import hashlib
 import hmac
 import os
 import re
 import secrets
+import shlex
+import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tenure.errors import BadSignature, Malformed, OutOfScope, SettingsError, UnknownKey, UnsupportedVersion
+from tenure.errors import (
+    BadSignature,
+    Malformed,
+    OutOfScope,
+    SettingsError,
+    UnknownKey,
+    UnsupportedVersion,
+    UntrustedKeyFile,
+)
 from tenure.permissions import Scope
+from tenure.trusted_files import file_fault, folder_fault
 
 _DOMAIN = b"tenure.envelope.v1\x00"
 _HEAD = b'{"v":1,"kid":"'
@@ -25,6 +37,7 @@ SEAL_SIZE = len(_MARK) + 64 + len(_END)
 _KID_AT = len(_HEAD)
 _KID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _BLOCK = 64
+_GROUP_OR_OTHERS = 0o077
 
 
 class Key:
@@ -179,12 +192,49 @@ def load_or_create_key(path: Path) -> Key:
 
     If two processes create it at the same time, both get the same key.
     """
+    check_key_folder(path)
     try:
         if not path.exists():
             _create_key_file(path)
-        return parse_key(path.read_text("ascii"))
+        return parse_key(_read_key_file(path))
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"the key file {str(path)!r} cannot be used: {error}") from error
+
+
+def check_key_folder(path: Path) -> None:
+    """Refuse a folder in which other users could replace the key file; a missing folder is refused elsewhere."""
+    try:
+        fault = folder_fault(path.parent)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise SettingsError(f"the key file {str(path)!r} cannot be used: {error}") from error
+    if fault:
+        raise _untrusted(path, fault)
+
+
+def _read_key_file(path: Path) -> str:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise _untrusted(path, "it is a symbolic link; put the key itself there") from error
+    with os.fdopen(descriptor, encoding="ascii") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise _untrusted(path, "it is not a regular file; remove it")
+        if fault := file_fault(path, status):
+            raise _untrusted(path, fault)
+        if status.st_mode & _GROUP_OR_OTHERS:
+            raise _untrusted(path, f"other users can read it; run chmod 600 {shlex.quote(str(path))}")
+        return file.read()
+
+
+def _untrusted(path: Path, fault: str) -> UntrustedKeyFile:
+    return UntrustedKeyFile(
+        f"the key file {str(path)!r} cannot be trusted: {fault}, or set TENURE_KEYS and use no key file"
+    )
 
 
 def _create_key_file(path: Path) -> None:

@@ -143,6 +143,14 @@ def _sealed(facts: DoctorFacts) -> Finding:
     return _ok("keys", f"all {where.removesuffix(' wait')} that wait were sealed with {keys.ring[0]!r}")
 
 
+def _key_file(facts: DoctorFacts) -> Finding:
+    if facts.key_file_fault is not None:
+        return Finding("key file", "problem", facts.key_file_fault, "until then Tenure does not open this database")
+    if facts.key_file is None:
+        return _not_applicable("key file", "the keys are in the settings, or in memory")
+    return _ok("key file", f"only its owner can read or replace {facts.key_file!r}")
+
+
 def _payloads(facts: DoctorFacts) -> Finding:
     if facts.sample is None:
         return _not_applicable("payloads", "not checked: name your app with --app, and use a backend that lists jobs")
@@ -201,15 +209,17 @@ def _dead_letters(facts: DoctorFacts) -> Finding:
 
 CHECKS: tuple[Callable[[DoctorFacts], Finding], ...] = (
     *(_schema, _indexes, _durability, _memory, _wake_ups, _sqlite, _clock, _stopping, _keys),
-    *(_payloads, _workers, _schedules, _dead_letters),
+    *(_key_file, _payloads, _workers, _schedules, _dead_letters),
 )
 
 
 def examine(facts: DoctorFacts) -> list[Finding]:
-    """The findings of all checks; one finding if the backend cannot be opened."""
+    """The findings of all checks; one finding if the backend or its key cannot be used."""
     if facts.failure is not None:
         advice = "check the setting url, and whether the server runs"
         return [Finding("backend", "problem", facts.failure, advice)]
+    if facts.key_file_fault is not None:
+        return [_key_file(facts)]
     return [_ok("backend", f"{facts.place} answers"), *(check(facts) for check in CHECKS)]
 
 

@@ -18,7 +18,7 @@ from tenure.backends.records import Fact, JobRecord, WorkerRecord
 from tenure.backends.url import without_secrets
 from tenure.clock import MICROSECOND
 from tenure.cron.decision import reason_to_skip
-from tenure.errors import SettingsError, TenureError
+from tenure.errors import SettingsError, TenureError, UntrustedKeyFile
 from tenure.wire.signing import kid_of
 
 MAX_HEADS = 10_000  # messages whose key is read: a fifth of a second on SQLite
@@ -36,6 +36,8 @@ def collect_facts(app: Tenure, *, has_handlers: bool) -> DoctorFacts:
     facts = DoctorFacts(place=without_secrets(settings.url), environment=settings.environment, timing=timing)
     try:
         return _from_backend(app, facts, has_handlers)
+    except UntrustedKeyFile as error:
+        return structs.replace(facts, key_file_fault=str(error))
     except TenureError as error:
         return structs.replace(facts, failure=str(error))
 
@@ -54,6 +56,7 @@ def _from_backend(app: Tenure, facts: DoctorFacts, has_handlers: bool) -> Doctor
         skew=skew,
         ahead=ahead,
         keys=_keys(app),
+        key_file=None if backend.file is None or app.settings.keys else str(backend.file.key_path),
         sample=_sample(app) if has_handlers else None,
         unserved=_unserved(app),
         undeployed=_undeployed(app),

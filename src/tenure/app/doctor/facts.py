@@ -76,7 +76,7 @@ class DoctorFacts(Struct, frozen=True, kw_only=True):
     `skew` is how many seconds the server's clock is ahead of the clock of this host. `ahead` is how many seconds at
     least the clock of each worker is ahead of the server's. `unserved` are queues with ready jobs on which no live
     worker listens. `undeployed` counts, among the first waiting jobs, those of each handler that no worker on their
-    queue has.
+    queue has. `key_file` is the file of the signing key, and `key_file_fault` why it is not used.
     """
 
     place: str
@@ -91,6 +91,8 @@ class DoctorFacts(Struct, frozen=True, kw_only=True):
     skew: float | None = None
     ahead: dict[str, float] = {}
     keys: Keys | None = None
+    key_file: str | None = None
+    key_file_fault: str | None = None
     sample: Sample | None = None
     unserved: dict[str, int] | None = None
     undeployed: dict[str, int] = {}

@@ -10,7 +10,7 @@ import click
 
 from tenure.app import Tenure
 from tenure.backends.ledger import TICK_STATES, Ledger, TickRecord, TickState
-from tenure.backends.sql.sqlite.url import file_of
+from tenure.backends.url import sqlite_file
 from tenure.cli import output
 from tenure.cli.app_loader import any_app, app_with_handlers
 from tenure.cli.arguments import at_option, parse_time
@@ -151,7 +151,7 @@ def resume(name: str | None) -> None:
 def _existing_ledger(app: Tenure) -> Ledger | None:
     """The ledger if it exists: these commands create no database, and work without a server."""
     parts = urlsplit(app.settings.url)
-    if parts.scheme == "sqlite" and not file_of(parts).exists():
+    if parts.scheme == "sqlite" and not sqlite_file(parts).exists():
         return None
     try:
         return app.cron.ledger

@@ -1,14 +1,13 @@
 """Opens `sqlite:///path`: three slashes for a relative path, four for an absolute one."""
 
 import sqlite3
-from pathlib import Path
-from urllib.parse import SplitResult, unquote
+from urllib.parse import SplitResult
 
 from tenure.backends.parts import DatabaseFile
 from tenure.backends.sql.backend import SqlBackend
 from tenure.backends.sql.sqlite.database import Database
 from tenure.backends.sql.sqlite.dialect import COMPOUNDS, SqliteDialect
-from tenure.backends.url import options
+from tenure.backends.url import options, sqlite_file
 from tenure.clock import Clock
 from tenure.errors import BackendUnavailable
 
@@ -16,21 +15,10 @@ from tenure.errors import BackendUnavailable
 def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
     """The backend on this file; creates and migrates the database when needed."""
     chosen = options(parts, known={"synchronous": ("full", "normal", "extra")})
-    path = file_of(parts)
+    path = sqlite_file(parts)
     if not path.parent.is_dir():
         raise BackendUnavailable(f"the folder {str(path.parent)!r} for the database does not exist; create it first")
     dialect = SqliteDialect(Database(path, COMPOUNDS, chosen.get("synchronous", "full")), clock)
     backend = SqlBackend(dialect, file=DatabaseFile(path, sqlite3.sqlite_version_info))
     backend.schema.migrate()
     return backend
-
-
-def file_of(parts: SplitResult) -> Path:
-    """The file that a SQLite URL names."""
-    path = Path(unquote(parts.path).removeprefix("/"))
-    if parts.netloc or not path.name:
-        raise BackendUnavailable(
-            "a SQLite URL is sqlite:///file.db (from here) or sqlite:////dir/file.db (from the root); "
-            "for jobs that need not survive the process use memory://"
-        )
-    return path.absolute()
