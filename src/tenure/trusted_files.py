@@ -17,45 +17,48 @@ _ALL_IDS_MAPPED = ["0", "0", "4294967295"]
 
 def file_fault(path: Path, status: os.stat_result) -> str | None:
     """Why other users can change this file or folder, and what to run against it; None if they cannot."""
-    name = shlex.quote(str(path))
-    if not _is_trusted(status.st_uid):
-        return f"{str(path)!r} belongs to the user {_user(status.st_uid)!r}; run chown {_user(os.geteuid())} {name}"
-    if status.st_mode & stat.S_IWOTH:
-        return f"every user can write to {str(path)!r}; run chmod go-w {name}"
-    if status.st_mode & stat.S_IWGRP and not _is_private(status.st_gid):
-        return f"the group {_group(status.st_gid)!r} can write to {str(path)!r}; run chmod g-w {name}"
-    return None
+    return _fault(path, status, {0, os.geteuid()})
 
 
-def folder_fault(folder: Path) -> str | None:
-    """Why other users can replace what is in this folder, or a folder or link on the way to it; None if they cannot.
+def path_fault(path: Path, *, any_owner: bool = False) -> str | None:
+    """Why other users can change or replace what is at this path, a folder or a link on the way to it included.
 
-    In a sticky folder such as /tmp, only the owner of a file can replace it.
+    With `any_owner`, owners are trusted too, except in a sticky folder such as /tmp, where every user can own files.
     """
-    folder.stat()  # so that a loop of links ends here
-    for path in _way_to(folder):
-        status = path.lstat()
-        is_open = not stat.S_ISLNK(status.st_mode) and not status.st_mode & stat.S_ISVTX
-        if (is_open or not _is_trusted(status.st_uid)) and (fault := file_fault(path, status)):
+    path.stat()  # so that a loop of links ends here
+    for part in _way_to(path):
+        status, trusted = part.lstat(), {0, os.geteuid()}
+        if any_owner and not part.parent.lstat().st_mode & stat.S_ISVTX:
+            trusted.add(status.st_uid)
+        if fault := _fault(part, status, trusted):
             return fault
     return None
 
 
-def _way_to(folder: Path) -> Iterator[Path]:
-    """The folder, all folders above it, and the same for the target of each link among them."""
-    pending, seen = [folder.absolute()], set[Path]()
+def _fault(path: Path, status: os.stat_result, trusted: set[int]) -> str | None:
+    name, mode = shlex.quote(str(path)), status.st_mode
+    if status.st_uid not in trusted and not _is_from_elsewhere(status.st_uid):
+        return f"{str(path)!r} belongs to the user {_user(status.st_uid)!r}; run chown {_user(os.geteuid())} {name}"
+    if stat.S_ISLNK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
+        return None  # only the owner of a link, or of a file in a sticky folder, can replace it
+    if mode & stat.S_IWOTH:
+        return f"every user can write to {str(path)!r}; run chmod go-w {name}"
+    if mode & stat.S_IWGRP and not _is_private(status.st_gid, trusted):
+        return f"the group {_group(status.st_gid)!r} can write to {str(path)!r}; run chmod g-w {name}"
+    return None
+
+
+def _way_to(path: Path) -> Iterator[Path]:
+    """The path, all folders above it, and the same for the target of each link among them."""
+    pending, seen = [path.absolute()], set[Path]()
     while pending:
         target = pending.pop()
-        for path in (target, *target.parents):
-            if path not in seen:
-                seen.add(path)
-                yield path
-                if path.is_symlink():
-                    pending.append(path.parent / path.readlink())
-
-
-def _is_trusted(user: int) -> bool:
-    return user in (0, os.geteuid()) or _is_from_elsewhere(user)
+        for part in (target, *target.parents):
+            if part not in seen:
+                seen.add(part)
+                yield part
+                if part.is_symlink():
+                    pending.append(part.parent / part.readlink())
 
 
 def _is_from_elsewhere(user: int) -> bool:
@@ -66,15 +69,14 @@ def _is_from_elsewhere(user: int) -> bool:
     return user == _overflow_id() and _has_unmapped_ids()
 
 
-def _is_private(group: int) -> bool:
-    """Whether only root and the user of this process belong to the group; a group without members is not private."""
+def _is_private(group: int, trusted: set[int]) -> bool:
+    """Whether only trusted users belong to the group; a group without members is not private."""
     members = {entry.pw_uid for entry in pwd.getpwall() if entry.pw_gid == group}
     try:
         named = grp.getgrgid(group).gr_mem
     except KeyError:  # a group from elsewhere
-        return members <= {0, os.geteuid()}
-    trusted = {_user(0), _user(os.geteuid())}
-    return bool(members or named) and members <= {0, os.geteuid()} and trusted.issuperset(named)
+        return members <= trusted
+    return bool(members or named) and members <= trusted and {_user(each) for each in trusted}.issuperset(named)
 
 
 def _overflow_id() -> int:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tenure import trusted_files
-from tenure.trusted_files import file_fault, folder_fault
+from tenure.trusted_files import file_fault, path_fault
 
 ME, ALICE, BOB, STRANGER = 1000, 1001, 1002, 4711
 GROUPS = {ME: [], 50: [], 60: ["alice"], 70: ["alice", "bob"], 80: ["bob"], 90: ["me", "root"]}
@@ -84,21 +84,21 @@ def test_a_link_on_the_way_counts_by_its_owner_and_its_target_by_all_folders_abo
     (tmp_path / "link").symlink_to("real/data")
     link = status(stat.S_IFLNK | 0o777)
     FakeTree(monkeypatch, {str(tmp_path / "link"): link})
-    assert folder_fault(tmp_path / "link") is None
+    assert path_fault(tmp_path / "link") is None
 
     FakeTree(monkeypatch, {str(tmp_path / "link"): status(stat.S_IFLNK | 0o777, ALICE)})
-    assert "link' belongs to the user 'alice'" in folder_fault(tmp_path / "link")
+    assert "link' belongs to the user 'alice'" in path_fault(tmp_path / "link")
 
     FakeTree(monkeypatch, {str(tmp_path / "link"): link, str(tmp_path / "real"): status(stat.S_IFDIR | 0o777)})
-    assert "every user can write to" in folder_fault(tmp_path / "link")
+    assert "every user can write to" in path_fault(tmp_path / "link")
 
 
 def test_a_sticky_folder_is_trusted_unless_another_user_owns_it(tmp_path, monkeypatch):
     FakeTree(monkeypatch, {str(tmp_path): status(stat.S_IFDIR | 0o1777, 0)})
-    assert folder_fault(tmp_path) is None
+    assert path_fault(tmp_path) is None
 
     FakeTree(monkeypatch, {str(tmp_path): status(stat.S_IFDIR | 0o1777, ALICE)})
-    assert "belongs to the user 'alice'" in folder_fault(tmp_path)
+    assert "belongs to the user 'alice'" in path_fault(tmp_path)
 
 
 def test_a_loop_of_links_ends(tmp_path):
@@ -106,4 +106,29 @@ def test_a_loop_of_links_ends(tmp_path):
     (tmp_path / "a").symlink_to("b/../a")
 
     with pytest.raises(OSError, match="levels of symbolic links"):
-        folder_fault(tmp_path / "a")
+        path_fault(tmp_path / "a")
+
+
+def test_a_program_may_belong_to_any_user_who_alone_can_write_to_it_and_its_folders(tmp_path, monkeypatch):
+    program = tmp_path / "program"
+    program.write_text("")
+    FakeTree(monkeypatch, {
+        str(tmp_path): status(stat.S_IFDIR | 0o775, ALICE, ALICE),
+        str(program): status(stat.S_IFREG | 0o775, ALICE, ALICE),
+    })  # fmt: skip
+    assert path_fault(program, any_owner=True) is None
+    assert "belongs to the user 'alice'" in path_fault(program)
+
+    FakeTree(monkeypatch, {str(tmp_path): status(stat.S_IFDIR | 0o775, ALICE, 70)})
+    assert "the group 'g70' can write to" in path_fault(program, any_owner=True)
+
+
+def test_what_another_user_owns_in_a_sticky_folder_is_never_trusted(tmp_path, monkeypatch):
+    program = tmp_path / "program"
+    program.write_text("")
+    FakeTree(monkeypatch, {
+        str(tmp_path): status(stat.S_IFDIR | 0o1777, 0),
+        str(program): status(stat.S_IFREG | 0o755, ALICE),
+    })  # fmt: skip
+
+    assert "belongs to the user 'alice'" in path_fault(program, any_owner=True)

@@ -14,9 +14,9 @@ from tenure.definition.handler import Handler
 from tenure.definition.payload import Shape
 from tenure.errors import Refused
 from tenure.permissions import MEGABYTE, Shell
+from tenure.trusted_files import path_fault
 
 _LAUNCHER = [sys.executable, "-I", "-S", "-B", launcher.__file__]
-_GROUP_OR_OTHERS_WRITE = 0o022
 
 
 def shell_handler(permitted: Shell) -> Handler:
@@ -53,25 +53,37 @@ def authorise(permitted: Shell, argv: Sequence[str]) -> str:
             f"{argv[0]!r:.200} may not run: no program is allowed; name those that are in the setting 'shell.allow', "
             'such as allow = ["/usr/bin/convert"] in the table [tool.tenure.shell]'
         )
-    real = os.path.realpath(argv[0])
-    for entry in permitted.allow:
-        if os.path.realpath(entry) == real:
-            if entry in permitted.arguments:
-                check_arguments(repr(entry), argv[1:], permitted.arguments[entry])
-            return entry
-    raise Refused(f"{argv[0]!r:.200} may not run: the setting 'shell.allow' does not name it")
+    entry = _entry(permitted, argv[0])
+    if entry in permitted.arguments:
+        check_arguments(repr(entry), argv[1:], permitted.arguments[entry])
+    return entry
+
+
+def _entry(permitted: Shell, path: str) -> str:
+    """The entry with exactly this path, or else the only one with the same real file.
+
+    Entries that share a file are different programs, with rules of their own: busybox acts by the name it is given.
+    """
+    if path in permitted.allow:
+        return path
+    real = os.path.realpath(path)
+    same = [entry for entry in dict.fromkeys(permitted.allow) if os.path.realpath(entry) == real]
+    if not same:
+        raise Refused(f"{path!r:.200} may not run: the setting 'shell.allow' does not name it")
+    if len(same) > 1:
+        raise Refused(f"{path!r:.200} may not run: it is the file of {' and '.join(map(repr, same))}; name one of them")
+    return same[0]
 
 
 def _executable(entry: str) -> str:
-    """The file of an entry; refused if users other than its owner may write to it."""
-    real = Path(entry).resolve()
+    """The file of an entry; refused if users other than its owner can change it, or put another in its place."""
     try:
-        mode = real.stat().st_mode
+        fault = path_fault(Path(entry), any_owner=True)
     except OSError as error:
         raise FileNotFoundError(f"{entry!r} is not on this machine: {error.strerror}") from error
-    if mode & _GROUP_OR_OTHERS_WRITE:
-        raise Refused(f"{entry!r} can be written by users other than its owner; change that with chmod go-w {real}")
-    return str(real)
+    if fault:
+        raise Refused(f"{entry!r} may not run, because others could replace it: {fault}")
+    return os.path.realpath(entry)
 
 
 def _environment(permitted: Shell, folder: str) -> dict[str, str]:

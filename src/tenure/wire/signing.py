@@ -26,7 +26,7 @@ from tenure.errors import (
     UntrustedKeyFile,
 )
 from tenure.permissions import Scope
-from tenure.trusted_files import file_fault, folder_fault
+from tenure.trusted_files import file_fault, path_fault
 
 _DOMAIN = b"tenure.envelope.v1\x00"
 _HEAD = b'{"v":1,"kid":"'
@@ -204,7 +204,7 @@ def load_or_create_key(path: Path) -> Key:
 def check_key_folder(path: Path) -> None:
     """Refuse a folder in which other users could replace the key file; a missing folder is refused elsewhere."""
     try:
-        fault = folder_fault(path.parent)
+        fault = path_fault(path.parent)
     except FileNotFoundError:
         return
     except OSError as error:

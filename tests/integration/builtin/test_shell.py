@@ -95,6 +95,50 @@ def test_a_program_that_others_may_write_is_refused(run_shell, tmp_path):
     assert (record.reason, "chmod go-w" in record.failures[-1].message) == ("forbidden", True)
 
 
+def test_a_program_that_others_may_replace_is_refused(run_shell, tmp_path):
+    """A folder far above the program, too: whoever can rename it can put another one in its place."""
+    program = tmp_path / "shared" / "bin" / "program"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert run_shell([str(program)]).state == "done"
+
+    program.parents[1].chmod(0o777)
+
+    record = run_shell([str(program)])
+    assert (record.reason, "/shared'; run chmod go-w" in record.failures[-1].message) == ("forbidden", True)
+
+
+@pytest.fixture
+def multi_call(tmp_path):
+    """Two programs in one file, which acts by its name."""
+    program = tmp_path / "box"
+    program.write_text("#!/bin/sh\necho $0\n")
+    program.chmod(0o755)
+    for name in ("rm", "echo"):
+        (tmp_path / name).symlink_to(program)
+    return {name: str(tmp_path / name) for name in ("box", "rm", "echo")}
+
+
+def test_of_entries_that_share_a_file_the_one_that_was_named_runs_by_its_own_rules(make_app, multi_call):
+    app = make_app(
+        shell={
+            "allow": [multi_call["rm"], multi_call["echo"]],
+            "arguments": {multi_call["echo"]: [{"pattern": "[a-z]+"}]},
+        }
+    )
+
+    with pytest.raises(Refused, match=r"argument 1 of '.*/echo'"):
+        app.define("shell", [multi_call["echo"], "victim.txt"]).dispatch()
+
+
+def test_another_name_of_a_file_that_several_entries_share_is_refused(make_app, multi_call):
+    app = make_app(shell={"allow": [multi_call["rm"], multi_call["echo"]]})
+
+    with pytest.raises(Refused, match=r"box' may not run: it is the file of '.*/rm' and '.*/echo'; name one of them"):
+        app.define("shell", [multi_call["box"]]).dispatch()
+
+
 def test_declared_arguments_are_checked(make_app):
     app = make_app(shell={"allow": [ECHO], "arguments": {ECHO: [{"integer": [1, 9]}]}})
 
