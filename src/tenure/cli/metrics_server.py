@@ -34,6 +34,9 @@ from tenure.metrics.queue_signals import Gauge, backend_up_gauge, queue_gauges
 logger = logging.getLogger(__name__)
 
 _READER_TIMEOUT = 10.0  # for an HTTP client that sends nothing
+_REQUEST_TIMEOUT = 30.0  # for a whole request, however slowly the client sends and reads
+_MAX_CONNECTIONS = 32  # each has a thread and a file descriptor, which the worker needs for its children
+_WARNING_INTERVAL = 60.0
 _WORKER_TIMEOUT = 2.0  # for a worker that does not answer its supervisor
 _QUEUES_MIN_AGE = 5.0  # seconds between two reads of the queues, however often the page is requested
 _QUEUES_TIME_FACTOR = 50  # and at least this many times the duration of the last read: slow reads are rare
@@ -41,6 +44,7 @@ _LONGEST_TEMP_FOLDER = 50  # some systems allow only 104 characters for the addr
 _WITH_QUEUES = b"queues\n"
 _decode = msgspec.json.Decoder(Snapshot).decode
 ReadSnapshot = Callable[[bool], Snapshot]
+_Connection = socket.socket | tuple[bytes, socket.socket]  # as the server of the standard library declares it
 
 
 def serve_supervisor_metrics(stack: ExitStack, host: str, port: int) -> tuple["MetricsServer", Path]:
@@ -88,8 +92,38 @@ class MetricsServer:
 
 
 class _PageServer(ThreadingHTTPServer):
+    """Refuses connections above a limit, and cuts those that take too long."""
+
     daemon_threads = True
     block_on_close = False
+    _warn_again_at = 0.0
+
+    def server_activate(self) -> None:
+        self._cut_at: dict[_Connection, float] = {}
+        super().server_activate()
+
+    def process_request(self, request: "_Connection", client_address: object) -> None:
+        now = time.monotonic()
+        if len(self._cut_at) >= _MAX_CONNECTIONS:
+            self.shutdown_request(request)
+            if now >= self._warn_again_at:
+                self._warn_again_at = now + _WARNING_INTERVAL
+                logger.warning("the metrics page refuses requests: %d clients are connected", _MAX_CONNECTIONS)
+            return
+        self._cut_at[request] = now + _REQUEST_TIMEOUT
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: "_Connection") -> None:
+        super().shutdown_request(request)
+        self._cut_at.pop(request, None)
+
+    def service_actions(self) -> None:
+        """Called between requests, and twice a second; the thread of a request ends when its connection is cut."""
+        now = time.monotonic()
+        for request, cut_at in list(self._cut_at.items()):
+            if now >= cut_at and isinstance(request, socket.socket):
+                with suppress(OSError):  # it has ended meanwhile
+                    request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the base's signature
         """A client that disconnects is normal; any other error is a bug in Tenure."""

@@ -7,12 +7,14 @@ import socket
 import threading
 import urllib.error
 import urllib.request
+from contextlib import ExitStack
 
 import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from tenure import Tenure
+from tenure.cli import metrics_server
 from tenure.cli.errors import CommandError
 from tenure.cli.metrics_server import AppMetrics, MetricsServer, SnapshotServer, WorkerSnapshots, request_snapshot
 from tenure.errors import BackendUnavailable
@@ -62,6 +64,64 @@ def test_a_reader_that_hangs_does_not_keep_others_from_reading():
         host, port = page.url.split("/")[2].split(":")
         with socket.create_connection((host, int(port))):
             assert fetched(page.url)["jobs_succeeded_total", "mail"] == 3
+
+
+@pytest.fixture
+def slow_page(monkeypatch):
+    """A page for three connections at a time, with the function that opens one."""
+    monkeypatch.setattr(metrics_server, "_MAX_CONNECTIONS", 3)
+    with MetricsServer("127.0.0.1", 0, lambda: counting(3)(True)) as page, ExitStack() as stack:
+        host, port = page.url.split("/")[2].split(":")
+        yield page, lambda: stack.enter_context(socket.create_connection((host, int(port)), timeout=30))
+
+
+def is_refused(connection):
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_slow_clients_use_a_limited_number_of_connections_and_threads(slow_page, eventually, caplog):
+    page, connect = slow_page
+    slow = [connect() for _ in range(3)]
+    before = threading.active_count()
+
+    assert all(is_refused(connect()) for _ in range(20))
+
+    assert threading.active_count() <= before + 3
+    assert [each.getMessage() for each in caplog.records] == [
+        "the metrics page refuses requests: 3 clients are connected"
+    ]
+    for each in slow:
+        each.close()
+    eventually(lambda: can_be_fetched(page.url))
+
+
+def can_be_fetched(url):
+    try:
+        return fetched(url)["jobs_succeeded_total", "mail"] == 3
+    except OSError:
+        return False
+
+
+def test_a_client_that_sends_byte_after_byte_is_cut_off(slow_page, monkeypatch, eventually):
+    monkeypatch.setattr(metrics_server, "_REQUEST_TIMEOUT", 0.1)
+    page, connect = slow_page
+    dripping = connect()
+    dripping.settimeout(0.02)
+
+    def is_cut_off():
+        try:
+            dripping.send(b"G")
+            return dripping.recv(1) == b""
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
+
+    eventually(is_cut_off)
+    eventually(lambda: can_be_fetched(page.url))
 
 
 def test_a_page_that_cannot_be_made_is_logged(caplog, eventually):
