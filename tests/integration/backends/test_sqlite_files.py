@@ -1,6 +1,8 @@
 """A SQLite file: its settings, its log, and the messages when it cannot be used."""
 
+import os
 import sqlite3
+import stat
 from contextlib import closing
 from pathlib import Path
 
@@ -37,6 +39,45 @@ def test_the_log_is_written_ahead_and_durable_unless_asked_otherwise(
         assert pragma(connection, "journal_mode") == "wal"
         assert pragma(connection, "synchronous") == synchronous
         assert pragma(connection, "wal_autocheckpoint") == 0
+
+
+@pytest.fixture
+def permissive():
+    """A umask that leaves every right to every user."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def modes_in(folder):
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+
+def test_the_files_of_a_new_database_are_for_their_owner_alone(permissive, tmp_path, clock, message):
+    with closing(open_backend(f"sqlite:///{tmp_path}/jobs.db", clock)) as backend:
+        backend.put([message(1)])
+
+        assert modes_in(tmp_path) == dict.fromkeys(
+            ["jobs.db", "jobs.db-wal", "jobs.db-shm", "jobs.db-gate", "jobs.db-slot"], 0o600
+        )
+
+
+def test_a_database_at_the_end_of_a_link_is_for_its_owner_alone_too(permissive, tmp_path, clock):
+    (tmp_path / "link.db").symlink_to("real.db")
+
+    with closing(open_backend(f"sqlite:///{tmp_path}/link.db", clock)):
+        assert modes_in(tmp_path)["real.db"] == 0o600
+
+
+def test_a_database_that_exists_keeps_its_mode(permissive, tmp_path, clock, message):
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    open_backend(url, clock).close()
+    (tmp_path / "jobs.db").chmod(0o660)
+
+    with closing(open_backend(url, clock)) as backend:
+        backend.put([message(1)])
+        found = modes_in(tmp_path)
+        assert (found["jobs.db"], found["jobs.db-wal"], found["jobs.db-shm"]) == (0o660, 0o660, 0o660)
 
 
 def test_an_unknown_option_is_refused(tmp_path, clock):

@@ -17,7 +17,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -176,6 +176,7 @@ class Database:
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
             oldest = ".".join(map(str, _OLDEST_SQLITE))
             raise BackendUnavailable(f"SQLite {sqlite3.sqlite_version} is too old: Tenure needs {oldest} or newer")
+        _create_for_owner(self.path)
         self._connection = sqlite3.connect(
             self.path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=64
         )
@@ -234,6 +235,15 @@ class Database:
             raise BackendUnavailable(f"the database {str(self.path)!r} is closed") from error
         if isinstance(error, (sqlite3.Error, OSError)):
             raise BackendUnavailable(f"the database {str(self.path)!r} cannot be used: {error}") from error
+
+
+def _create_for_owner(path: Path) -> None:
+    """Create a missing file with access for its owner alone; SQLite gives its log and their index the same mode.
+
+    A file that exists must not be opened here: closing it would end the locks of this process on it.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 class WriteTurn:
