@@ -1,6 +1,7 @@
 """Permissions: what keys may sign and what built-in handlers may do, as settings; an empty list permits nothing."""
 
 import re
+from collections.abc import Iterable
 from ipaddress import ip_network
 from itertools import pairwise
 from typing import Any
@@ -13,18 +14,31 @@ MEGABYTE = 1024 * 1024
 
 
 class Scope(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a key may sign for; None sets no limit."""
+    """What a key may sign for; None sets no limit.
+
+    A guard belongs to the scope if its name is one of its queues, handlers or guards, or begins with one and a colon.
+    """
 
     queues: tuple[str, ...] | None = None
     handlers: tuple[str, ...] | None = None
+    guards: tuple[str, ...] | None = None
 
-    def fault(self, queue: str, handler: str) -> str | None:
+    def fault(self, queue: str, handler: str, guards: Iterable[str] = ()) -> str | None:
         """What is outside the scope, or None."""
         if self.queues is not None and queue not in self.queues:
             return f"queue {queue!r:.120}"
         if self.handlers is not None and handler not in self.handlers:
             return f"handler {handler!r:.220}"
+        for guard in guards:
+            if not self._covers(guard):
+                return f"guard {guard!r:.220}, which belongs to no queue, handler or guard of its scope"
         return None
+
+    def _covers(self, guard: str) -> bool:
+        lists = [names for names in (self.queues, self.handlers, self.guards) if names is not None]
+        if not lists or "*" in (self.guards or ()):
+            return True
+        return any(guard == name or guard.startswith(f"{name}:") for names in lists for name in names)
 
 
 class Argument(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):

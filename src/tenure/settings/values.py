@@ -78,7 +78,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     keys: tuple[str, ...] = ()
     """The key ring, each key as `kid:base64url`; the first signs, all verify."""
     scopes: dict[str, Scope] = {}
-    """Per key, the `queues` and `handlers` it may sign for; a key or a list that is missing has no limit."""
+    """Per key, the `queues` and `handlers` it may sign for, and more names of `guards`; a missing key has no limit."""
     audience: str | None = None
     """The audience of messages; a worker refuses messages for another audience."""
     verify: bool = True

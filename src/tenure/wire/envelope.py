@@ -108,8 +108,7 @@ class Wire:
         """The envelope that `seal` would seal for this job."""
         if job.meta and (fault := find_json_fault(job.meta, "meta")):
             raise InvalidJob(f"{fault[0]} of job {job.handler!r} is {fault[1]!r:.80}; {fault[2]}")
-        self.ring.authorise(self.ring.kid, job.queue, job.handler)
-        return Envelope(
+        envelope = Envelope(
             1,
             self.ring.kid,
             job.handler,
@@ -138,6 +137,9 @@ class Wire:
             job.rate or UNSET,
             job.breaker or UNSET,
         )
+        if self.ring.scopes:
+            self._authorise(envelope.kid, envelope)
+        return envelope
 
     def seal_follower(self, follower: Follower, identifier: str, now: int, meta: dict[str, Any]) -> bytes:
         """The message of a job that follows another, signed with our own key, with these entries added to its meta."""
@@ -198,19 +200,29 @@ class Wire:
         if envelope.audience != self._audience:
             raise WrongAudience(f"the message is for {_name(envelope.audience)}, and we are {_name(self._audience)}")
         if ring.scopes:
-            ring.authorise(envelope.kid, queue, envelope.job)
+            self._authorise(envelope.kid, envelope)
         if envelope.callbacks is not UNSET:
             self._authorise_followers(envelope.kid, envelope.callbacks)
         return envelope
+
+    def _authorise(self, kid: str, envelope: Envelope) -> None:
+        self.ring.authorise(kid, envelope.queue, envelope.job, guard_names(envelope))
 
     def _authorise_followers(self, kid: str, callbacks: Callbacks) -> None:
         """Check followers against the scopes of the key that sealed the message and of our key, which seals them."""
         for follower in (*callbacks.then, *callbacks.on_failure, *callbacks.finally_, *callbacks.chain):
             message = follower.message
             for signer in (kid, self.ring.kid):
-                self.ring.authorise(signer, message.queue, message.job)
+                self._authorise(signer, message)
             if message.callbacks is not UNSET:
                 self._authorise_followers(kid, message.callbacks)
+
+
+def guard_names(envelope: Envelope) -> list[str]:
+    """The names of guards that the producer chose; all other guards belong to the handler or to the queue."""
+    lock = envelope.name if envelope.single_instance else None
+    names = (envelope.idempotency_key, envelope.key, envelope.breaker, lock)
+    return [name for name in names if isinstance(name, str)]
 
 
 def peek(sealed: bytes) -> Envelope:

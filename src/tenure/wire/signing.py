@@ -128,10 +128,10 @@ class Ring:
         head = unsealed[:-1]
         return b"".join((head, _MARK, self._signer.mac(head), _END))
 
-    def authorise(self, kid: str, queue: str, handler: str) -> None:
-        """Raise unless the key with this id may sign for this queue and handler."""
+    def authorise(self, kid: str, queue: str, handler: str, guards: Iterable[str]) -> None:
+        """Raise unless the key with this id may sign for this queue, this handler and guards of these names."""
         scope = self.scopes.get(kid)
-        if scope is not None and (fault := scope.fault(queue, handler)):
+        if scope is not None and (fault := scope.fault(queue, handler, guards)):
             raise OutOfScope(f"key {kid!r} may not sign for {fault}; the setting 'scopes' says what it may")
 
     def check(self, sealed: bytes) -> None:

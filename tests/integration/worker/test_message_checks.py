@@ -153,6 +153,64 @@ def test_a_key_signs_only_for_the_queues_and_handlers_of_its_scope(clock, messag
         assert len(ran) == (reason is None)
 
 
+MAIL = {"queues": ["mail"]}
+
+
+@pytest.mark.parametrize(
+    ("options", "scope", "reason"),
+    [
+        ({"idempotency_key": "payments:order-7"}, MAIL, "out_of_scope"),
+        ({"idempotency_key": "payments:order-7"}, {"handlers": ["greet"]}, "out_of_scope"),
+        ({"idempotency_key": "mailbox:7"}, MAIL, "out_of_scope"),
+        ({"idempotency_key": "cron:nightly@0"}, MAIL, "out_of_scope"),
+        ({"breaker": "payments-api"}, MAIL, "out_of_scope"),
+        ({"key": "tenant-7", "at_most": 1}, MAIL, "out_of_scope"),
+        ({"key": "tenant-7", "rate": "1/min"}, MAIL, "out_of_scope"),
+        ({"name": "charge", "single_instance": True}, MAIL, "out_of_scope"),
+        ({"idempotency_key": "mail:7"}, {"queues": [], "guards": ["*"]}, "out_of_scope"),
+        ({"idempotency_key": "mail:7"}, MAIL, None),
+        ({"breaker": "mail"}, MAIL, None),
+        ({"idempotency_key": "greet:7"}, {"handlers": ["greet"]}, None),
+        ({"idempotency_key": "order:7", "breaker": "smtp"}, {**MAIL, "guards": ["order", "smtp"]}, None),
+        ({"idempotency_key": "anything"}, {**MAIL, "guards": ["*"]}, None),
+        ({"idempotency_key": "anything"}, {}, None),
+        ({"name": "charge"}, MAIL, None),
+        ({"single_instance": True, "at_most": 1, "rate": "1/min"}, MAIL, None),
+    ],
+)
+def test_a_key_takes_only_guards_that_belong_to_its_scope(clock, message, options, scope, reason):
+    """Otherwise it could claim the idempotency key of another queue, or hold its lock or its breaker."""
+    ran = []
+    with Tenure("memory://", clock=clock, keys=[KEY]) as producer:
+        producer.job(name="greet", queue="mail")(lambda: None)
+        sealed = sealed_by(producer, Job(handler="greet", payload={}, queue="mail", **options))
+    with Tenure("memory://", clock=clock, keys=[KEY], scopes={"k1": scope}) as worker:
+        worker.job(name="greet")(lambda: ran.append(1))
+        worker.backend.put([message(1, id=sealed.id, body=sealed.body)])
+        run_due(worker, "mail")
+        assert [record.reason for record in worker.backend.dead_letters.page()] == [reason] * (reason is not None)
+        assert len(ran) == (reason is None)
+
+
+def test_a_follower_takes_only_guards_that_belong_to_the_scope_of_the_key(clock, message):
+    follower = Job(handler="greet", payload={}, queue="mail", idempotency_key="payments:order-7")
+    with Tenure("memory://", clock=clock, keys=[KEY]) as producer:
+        producer.job(name="greet", queue="mail")(lambda: None)
+        sealed = sealed_by(producer, Job(handler="greet", payload={}, queue="mail", then=(follower,)))
+    with Tenure("memory://", clock=clock, keys=[KEY], scopes={"k1": MAIL}) as worker:
+        worker.job(name="greet")(lambda: None)
+        worker.backend.put([message(1, id=sealed.id, body=sealed.body)])
+        run_due(worker, "mail")
+        assert [record.reason for record in worker.backend.dead_letters.page()] == ["out_of_scope"]
+
+
+def test_a_producer_is_told_at_once_that_its_key_may_not_take_a_guard():
+    with Tenure("memory://", keys=[KEY], scopes={"k1": MAIL}) as app:
+        app.job(name="greet", queue="mail")(lambda: None)
+        with pytest.raises(OutOfScope, match="guard 'order-7', which belongs to no queue, handler or guard of its"):
+            app.define("greet").queue("mail").idempotency_key("order-7").dispatch()
+
+
 def test_a_producer_is_told_at_once_that_its_key_may_not_sign_for_a_queue():
     with Tenure("memory://", keys=[KEY], scopes={"k1": {"queues": ["mail"]}}) as app:
         app.job(name="greet")(lambda: None)

@@ -160,7 +160,7 @@ DEAD_REASONS = {
     "malformed": ("its bytes are not an envelope", "another program put it there;"),
     "bad_signature": ("its signature is wrong, or is for another queue or id", "it was forged or moved;"),
     "wrong_audience": ("it was sealed for another audience", "see the setting audience;"),
-    "out_of_scope": ("its key may not sign for its queue or handler", "see the setting scopes;"),
+    "out_of_scope": ("its key may not sign for its queue, handler or guards", "see the setting scopes;"),
     "unknown_handler": ("no worker had its handler in time", "deploy the handler, then"),
     "unknown_key": ("no worker had its key in time", "add the key to the ring, then"),
     "unsupported_version": ("a newer release of Tenure made it", "upgrade the workers, then"),

@@ -44,6 +44,7 @@ def list_(as_json: bool) -> None:
             "use": "signs" if kid == ring.kid else "verifies",
             "queues": scope.queues if (scope := ring.scopes.get(kid)) else None,
             "handlers": scope.handlers if scope else None,
+            "guards": scope.guards if scope else None,
         }
         for kid in ring.kids
     ]
