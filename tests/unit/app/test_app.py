@@ -20,6 +20,7 @@ from tenure.errors import (
     SettingsError,
     UnknownBackend,
     UnknownHandler,
+    UnknownKey,
 )
 from tenure.events import CancelRequested, Enqueued
 from tenure.testing import FakeClock
@@ -458,6 +459,25 @@ def test_a_shared_backend_without_a_key_is_refused_with_what_to_do(schemes):
 
     with pytest.raises(SettingsError, match="must be signed, and no key is set; make one with `tenure key new`"):
         Tenure("cloud://x").open_backend()
+
+
+def test_in_development_a_shared_backend_without_a_key_uses_the_known_one_and_says_so(schemes, caplog):
+    register_backend("cloud", lambda parts, clock: Shared())
+
+    assert Tenure("cloud://x", environment="development").open_backend().wire.ring.kids == ["development"]
+
+    assert [each.getMessage() for each in caplog.records] == [
+        "no key is set: messages are signed with a publicly known key"
+    ]
+
+
+def test_a_shared_backend_with_a_key_does_not_accept_the_development_key(schemes):
+    register_backend("cloud", lambda parts, clock: Shared())
+    known = Tenure("cloud://x", environment="development").open_backend().wire
+    ours = Tenure("cloud://x", environment="development", keys=[new_key().dump()]).open_backend().wire
+
+    with pytest.raises(UnknownKey, match="'development'"):
+        ours.open(known.seal(Job(handler="greet"), b"{}", "id", now=0), "default")
 
 
 def test_a_shared_backend_with_a_key_is_used_and_closed(schemes):
