@@ -23,7 +23,7 @@ from tenure.errors import InvalidJob, SettingsError, TenureError
 from tenure.metrics.collector import Collector, MemoryCollector, NoCollector, SafeCollector
 from tenure.settings import Settings
 from tenure.wire.envelope import Callbacks, Envelope, Follower, Wire, due_at
-from tenure.wire.signing import Key, Ring, check_key_folder, load_or_create_key, new_key, parse_key
+from tenure.wire.signing import Key, Ring, check_key_file, load_or_create_key, new_key, parse_key
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class OpenBackends:
     def _opened(self, url: str) -> OpenBackend:
         parts = urlsplit(url)
         if parts.scheme == "sqlite" and not self._settings.keys:
-            check_key_folder(key_file_of(sqlite_file(parts)))  # before the database is created
+            check_key_file(key_file_of(sqlite_file(parts)))  # before the database is created
         backend = open_backend(url, self._clock)
         try:
             ring = self._ring(backend)

@@ -192,7 +192,7 @@ def load_or_create_key(path: Path) -> Key:
 
     If two processes create it at the same time, both get the same key.
     """
-    check_key_folder(path)
+    check_key_file(path)
     try:
         if not path.exists():
             _create_key_file(path)
@@ -201,16 +201,19 @@ def load_or_create_key(path: Path) -> Key:
         raise SettingsError(f"the key file {str(path)!r} cannot be used: {error}") from error
 
 
-def check_key_folder(path: Path) -> None:
-    """Refuse a folder in which other users could replace the key file; a missing folder is refused elsewhere."""
+def check_key_file(path: Path) -> None:
+    """Refuse a key file that other users can read or replace, and a folder in which they could replace a new one.
+
+    A missing folder is refused elsewhere.
+    """
     try:
-        fault = path_fault(path.parent)
+        if fault := path_fault(path.parent):
+            raise _untrusted(path, fault)
+        _read_key_file(path)
     except FileNotFoundError:
         return
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"the key file {str(path)!r} cannot be used: {error}") from error
-    if fault:
-        raise _untrusted(path, fault)
 
 
 def _read_key_file(path: Path) -> str:

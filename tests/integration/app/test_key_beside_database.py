@@ -32,6 +32,16 @@ def test_in_a_folder_of_all_users_nothing_is_created(shared):
     assert names_in(shared) == []
 
 
+def test_beside_a_key_file_that_others_can_read_no_database_is_created(tmp_path):
+    (tmp_path / "jobs.db.key").write_text(new_key().dump())
+    (tmp_path / "jobs.db.key").chmod(0o644)
+
+    with pytest.raises(UntrustedKeyFile, match="other users can read it; run chmod 600"):
+        _ = Tenure(f"sqlite:///{tmp_path}/jobs.db").backend
+
+    assert names_in(tmp_path) == ["jobs.db.key"]
+
+
 def test_a_key_that_another_user_put_there_is_not_believed(shared):
     """The attack: unlink the key of the database, and write one's own."""
     shared.chmod(0o700)
