@@ -1,4 +1,4 @@
-"""The MySQL backend keeps every promise, on a real MariaDB server, across processes and in any character set."""
+"""The MySQL backend keeps every promise, on a real MariaDB server, across processes, whatever its defaults."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.support.opened_backend import Opened
 
 
 class OnMariadb(Opened):
-    @pytest.fixture(params=["mariadb_place", "mariadb_latin1_place"], ids=["utf8mb4", "latin1"])
+    @pytest.fixture(params=["mariadb_place", "mariadb_unusual_place"], ids=["usual", "unusual"])
     def url(self, request):
         url, empty = request.getfixturevalue(request.param)
         empty()

@@ -1,4 +1,4 @@
-"""The PostgreSQL backend keeps every promise, on a real server and across processes."""
+"""The PostgreSQL backend keeps every promise, on a real server, across processes, whatever its defaults."""
 
 import pytest
 
@@ -13,9 +13,9 @@ from tests.support.opened_backend import Opened
 
 
 class OnPostgresql(Opened):
-    @pytest.fixture
-    def url(self, postgres_place):
-        url, empty = postgres_place
+    @pytest.fixture(params=["postgres_place", "postgres_unusual_place"], ids=["usual", "unusual"])
+    def url(self, request):
+        url, empty = request.getfixturevalue(request.param)
         empty()
         return url
 

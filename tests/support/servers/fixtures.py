@@ -6,10 +6,11 @@ bare server. `own_server` starts one that a test may kill. Without a server test
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from secrets import token_hex
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +20,21 @@ from tests.support.servers.kinds import KINDS
 from tests.support.servers.server import Missing, Server, started
 from tests.support.servers.shared import end_shared, shared
 
+_UNUSUAL_POSTGRES = {
+    "bytea_output": "'escape'",
+    "client_encoding": "'latin1'",
+    "datestyle": "'German'",
+    "default_transaction_deferrable": "on",
+    "default_transaction_isolation": "'serializable'",
+    "default_transaction_read_only": "on",
+    "extra_float_digits": "-15",
+    "lock_timeout": "1",
+    "search_path": "elsewhere, public",
+    "standard_conforming_strings": "off",
+    "statement_timeout": "5",
+    "timezone": "'Asia/Kolkata'",
+    "transform_null_equals": "on",
+}
 _FOLDER = pytest.StashKey[Path]()
 
 
@@ -45,33 +61,48 @@ def postgres_url() -> Iterator[str]:
 
 @pytest.fixture
 def mariadb_url() -> Iterator[str]:
-    with _mariadb_database("utf8mb4") as url:
+    with _mariadb_database() as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def postgres_place() -> Iterator[tuple[str, Callable[[], None]]]:
     """A database for many tests, and what empties it: making one takes longer than most tests."""
+    yield from _postgres_place()
+
+
+@pytest.fixture(scope="module")
+def postgres_unusual_place() -> Iterator[tuple[str, Callable[[], None]]]:
+    """The same with defaults of the database that no session of Tenure may depend on."""
+    yield from _postgres_place(_UNUSUAL_POSTGRES)
+
+
+def _postgres_place(defaults: Mapping[str, str] = MappingProxyType({})) -> Iterator[tuple[str, Callable[[], None]]]:
     psycopg = pytest.importorskip("psycopg")
     with _postgres_database() as url, psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA elsewhere")
+        for name, value in defaults.items():
+            connection.execute(f"ALTER DATABASE {connection.info.dbname} SET {name} = {value}")
+        connection.execute(f"SET search_path = {defaults.get('search_path', 'public')}")
         yield url, lambda: _delete_rows(connection.cursor(), "current_schema()")
 
 
 @pytest.fixture(scope="module")
 def mariadb_place() -> Iterator[tuple[str, Callable[[], None]]]:
     """The same on MariaDB."""
-    yield from _mariadb_place("utf8mb4")
+    yield from _mariadb_place()
 
 
 @pytest.fixture(scope="module")
-def mariadb_latin1_place() -> Iterator[tuple[str, Callable[[], None]]]:
-    """The same where text for which nobody names a character set gets one that lacks most characters."""
-    yield from _mariadb_place("latin1")
+def mariadb_unusual_place() -> Iterator[tuple[str, Callable[[], None]]]:
+    """The same where the server's defaults are unusual: text, for example, has a set that lacks most characters."""
+    yield from _mariadb_place("mariadb-unusual")
 
 
-def _mariadb_place(charset: str) -> Iterator[tuple[str, Callable[[], None]]]:
+def _mariadb_place(server: str = "mariadb") -> Iterator[tuple[str, Callable[[], None]]]:
     pymysql = pytest.importorskip("pymysql")
-    with _mariadb_database(charset) as url, pymysql.connect(**_login(url), autocommit=True) as connection:
+    with _mariadb_database(server) as url, pymysql.connect(**_login(url), autocommit=True) as connection:
+        connection.cursor().execute("SET SESSION TRANSACTION READ WRITE")
         yield url, lambda: _delete_rows(connection.cursor(), "database()")
 
 
@@ -88,14 +119,16 @@ def _postgres_database() -> Iterator[str]:
 
 
 @contextmanager
-def _mariadb_database(charset: str) -> Iterator[str]:
+def _mariadb_database(kind: str = "mariadb") -> Iterator[str]:
     pymysql = pytest.importorskip("pymysql")
-    server = _address("mariadb")
+    server = _address(kind)
     name = f"tenure_{token_hex(6)}"
     with pymysql.connect(**_login(server)) as connection:
-        connection.cursor().execute(f"CREATE DATABASE {name} CHARACTER SET {charset}")
+        connection.cursor().execute("SET SESSION TRANSACTION READ WRITE")
+        connection.cursor().execute(f"CREATE DATABASE {name}")
     yield urlsplit(server)._replace(path=f"/{name}").geturl()
     with pymysql.connect(**_login(server)) as connection:
+        connection.cursor().execute("SET SESSION TRANSACTION READ WRITE")
         connection.cursor().execute(f"DROP DATABASE {name}")
 
 

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.support.servers import pings
@@ -117,6 +117,30 @@ KINDS = {
         ),
     )
 }
+
+
+# Defaults that no session of Tenure may depend on.
+_UNUSUAL_MARIADB = (
+    "--character-set-server=latin1",
+    "--collation-server=latin1_swedish_ci",
+    "--completion-type=CHAIN",
+    "--default-storage-engine=MyISAM",
+    "--default-time-zone=+09:30",
+    "--group-concat-max-len=4",
+    "--lower-case-table-names=1",
+    "--sql-mode=ANSI,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH,NO_AUTO_VALUE_ON_ZERO",
+    "--transaction-isolation=SERIALIZABLE",
+    "--transaction-read-only=ON",
+)
+
+
+def _unusual_mariadbd(programs: Sequence[Path], data: Path, port: int, durable: bool) -> Command:
+    return [*_mariadbd(programs, data, port, durable), *_UNUSUAL_MARIADB]
+
+
+KINDS["mariadb-unusual"] = replace(
+    KINDS["mariadb"], name="mariadb-unusual", variable="TEST_MYSQL_UNUSUAL", start=_unusual_mariadbd
+)
 
 
 def pgbouncer(upstream: int) -> Kind:

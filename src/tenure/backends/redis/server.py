@@ -4,6 +4,7 @@ import redis
 
 from tenure.backends.records import Fact
 from tenure.backends.redis.connections import RedisClient
+from tenure.backends.redis.scripts import translate_error
 from tenure.errors import BackendError
 
 MIN_VERSION = (6, 2)
@@ -33,7 +34,10 @@ class RedisServer:
             )
 
     def _info(self) -> dict[str, str]:
-        text = self._client.ask("INFO").decode()
+        try:
+            text = self._client.ask("INFO").decode()
+        except redis.ResponseError as error:
+            raise translate_error(error) from error
         return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
     def _fsync(self, info: dict[str, str]) -> str:

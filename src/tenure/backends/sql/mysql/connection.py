@@ -34,10 +34,13 @@ WHERE collation_name IN ('utf8mb4_nopad_bin', 'utf8mb4_0900_bin')
 _MAX_TRIES = 8
 _LOCK_TRIES = 120  # of five seconds
 _LOST_CODES = {1053, 1077, 1079, 1158, 1159, 1160, 1161, 1927, 4031}  # the server stops, or has cut the connection
+_STATEMENT_LOG_CODE = 1665
 _ROLLED_BACK_CODES = {1205, 1213}  # a lock timeout, a deadlock
+# What a server can set otherwise for all its sessions.
 _SESSION_SETTINGS = (
-    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE",
     "SET SESSION innodb_lock_wait_timeout = {lock}, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+    "SET SESSION completion_type = NO_CHAIN, sql_safe_updates = 0, sql_select_limit = 18446744073709551615",
 )
 # Otherwise MariaDB converts a long list into a temporary table and scans that.
 _MARIADB_SETTING = "SET SESSION in_predicate_conversion_threshold = 0"
@@ -77,7 +80,12 @@ class MysqlServer:
             raise self.unavailable(error) from error
         return connection
 
-    def unavailable(self, error: BaseException) -> BackendUnavailable:
+    def unavailable(self, error: BaseException) -> BackendError:
+        if error.args and error.args[0] == _STATEMENT_LOG_CODE:
+            return BackendError(
+                f"the MySQL database {self.location!r} cannot be used: binlog_format is STATEMENT, which does not "
+                "allow the isolation level READ COMMITTED; set it to ROW or MIXED on the server"
+            )
         return BackendUnavailable(f"the MySQL database {self.location!r} cannot be used: {message_of(error)}")
 
 

@@ -36,6 +36,14 @@ _PLANNER_SETTINGS = {
     "enable_nestloop": "off",
     "jit": "off",
 }
+# What a database or a role can set otherwise for all its sessions.
+_TRANSACTION_SETTINGS = {
+    "default_transaction_isolation": r"read\ committed",
+    "default_transaction_read_only": "off",
+    "default_transaction_deferrable": "off",
+    "standard_conforming_strings": "on",
+    "extra_float_digits": "1",
+}
 _CONNECTION_DEFAULTS: dict[str, str | int] = {
     "keepalives": 1,
     "keepalives_idle": 10,
@@ -130,6 +138,13 @@ class PostgresServer:
         prepare = None if self.pooled else 1
         connection = PostgresConnection.connect(conninfo, autocommit=True, prepare_threshold=prepare)
         connection.timeout = self._timeout
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding not in (None, "UTF8"):
+            connection.close()
+            raise BackendError(
+                f"the PostgreSQL database {self.location!r} has the encoding {encoding} and cannot store every "
+                "character; create it with ENCODING 'UTF8' TEMPLATE template0"
+            )
         return connection
 
     def _settings(self) -> str:
@@ -138,7 +153,8 @@ class PostgresServer:
             "lock_timeout": round(self._timeout * 450),
             "idle_in_transaction_session_timeout": round(self._timeout * 1000),
         }
-        return " ".join(f"-c {name}={value}" for name, value in {**_PLANNER_SETTINGS, **limits}.items())
+        settings = {**_PLANNER_SETTINGS, **_TRANSACTION_SETTINGS, **limits}
+        return " ".join(f"-c {name}={value}" for name, value in settings.items())
 
 
 class PostgresExecutor:
@@ -180,6 +196,12 @@ class PostgresExecutor:
                 connection.execute("SET LOCAL lock_timeout = 0")
                 connection.execute(_MIGRATION_LOCK)
                 yield partial(rows_on, connection)
+        except psycopg.errors.InvalidSchemaName as error:
+            self._connections.drop(connection)
+            raise BackendError(
+                f"the search_path of the PostgreSQL database {self._server.location!r} names no schema that exists; "
+                "set one, for example: ALTER ROLE app SET search_path = public"
+            ) from error
         except psycopg.Error as error:
             self._connections.drop(connection)
             raise self._server.unavailable(error) from error
@@ -218,7 +240,8 @@ class PostgresExecutor:
         raise AssertionError  # the last try returned or raised
 
     def _refusal(self, error: psycopg.Error) -> BackendError:
-        if isinstance(error, psycopg.OperationalError):
+        # A server is read-only while it is a standby: after a failover it accepts the statement.
+        if isinstance(error, psycopg.OperationalError | psycopg.errors.ReadOnlySqlTransaction):
             return self._server.unavailable(error)
         return BackendError(f"PostgreSQL refused a statement on {self._server.location!r}: {error}")
 
