@@ -6,9 +6,11 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from tenure.backends.messages import Message
 from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
 
@@ -105,6 +107,45 @@ say("open")
 sys.stdin.readline()
 backend.put([message(1)])
 say(time.monotonic())
+"""
+
+
+@pytest.mark.parametrize("hold", ["in a transaction", "at the gate"])
+def test_a_stopped_process_does_not_keep_others_from_writing(url, start, finish, caplog, hold):
+    with closing(open_backend(url, SystemClock())) as backend:
+        holder = start(PREAMBLE + STOP_WHILE_HOLDING, url, hold)
+        assert json.loads(holder.stdout.readline()) == ["holds"]
+        _wait_until_stopped(holder.pid)
+        began = time.monotonic()
+        backend.put([Message(id="job-2", queue="mail", body=b"{}", handler="greet")])
+        assert time.monotonic() - began < 10  # a writer gives up after 30
+    finish(holder)
+    assert f"process {holder.pid} was stopped while it wrote" in caplog.text
+    assert ready(url) == (2 if hold == "in a transaction" else 1)
+
+
+def _wait_until_stopped(pid):
+    while not Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("T"):
+        time.sleep(0.01)
+
+
+STOP_WHILE_HOLDING = """
+import fcntl, signal
+from pathlib import Path
+from tenure.backends.sql.sqlite.database import WriteLock
+if sys.argv[2] == "at the gate":
+    lock = WriteLock(Path(url.removeprefix("sqlite:///")), 30)
+    fcntl.flock(lock._gate, fcntl.LOCK_EX)
+    say("holds")
+    os.kill(os.getpid(), signal.SIGSTOP)
+else:
+    backend = open_backend(url, SystemClock())
+    database = backend._dialect._database
+    with database.transaction():
+        say("holds")
+        os.kill(os.getpid(), signal.SIGSTOP)
+    backend.put([message(1)])
+    backend.close()
 """
 
 

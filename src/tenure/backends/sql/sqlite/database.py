@@ -10,8 +10,10 @@ statements are combined into one (`CompoundStatement`).
 """
 
 import fcntl
+import logging
 import os
 import re
+import signal
 import sqlite3
 import threading
 import time
@@ -27,6 +29,8 @@ import msgspec
 from tenure.backends.sql.dialect import Rows
 from tenure.errors import BackendUnavailable
 
+logger = logging.getLogger(__name__)
+
 BEGIN = "BEGIN IMMEDIATE"
 _LOCK_TIMEOUT = 30.0
 _OLDEST_SQLITE = (3, 38, 0)  # the first with ->>
@@ -34,6 +38,7 @@ _OLDEST_SQLITE = (3, 38, 0)  # the first with ->>
 # because the file system must then record its new size as well (290 against 150 µs, docs/adr/0007).
 _LOG_PAGES = 1000
 _LOCK_POLL_SECONDS = 0.0003  # a write transaction takes 0.3 to 5 ms
+_STOPPED_SECONDS = 1.0  # the longest write transaction of a batch takes a tenth of this
 _encode = msgspec.json.Encoder().encode
 
 
@@ -268,7 +273,8 @@ class WriteLock:
 
     SQLite waits by sleeping and trying again, so a busy process can starve another one for seconds. Here a process
     first takes the gate, then waits for the slot while it holds the gate: a process that just released the slot must
-    queue behind it. The kernel frees both when a process dies.
+    queue behind it. The kernel frees both when a process dies. A process that is stopped while it holds one of them
+    is continued by those that wait (`continue_stopped_holder`).
     """
 
     def __init__(self, path: Path, timeout: float) -> None:
@@ -293,11 +299,16 @@ class WriteLock:
         os.close(self._slot)
 
     def _take(self, descriptor: int, give_up: float) -> None:
+        look_at = time.monotonic() + _STOPPED_SECONDS
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if time.monotonic() > give_up:
+                now = time.monotonic()
+                if now > look_at:
+                    continue_stopped_holder(descriptor, self._path)
+                    look_at = now + _STOPPED_SECONDS
+                if now > give_up:
                     raise BackendUnavailable(
                         f"another process has been writing to {str(self._path)!r} for {self._timeout:g} s; "
                         "find it with fuser or lsof: it may be stopped or stuck"
@@ -308,6 +319,35 @@ class WriteLock:
 
     def _open(self, role: str) -> int:
         return os.open(f"{self._path}-{role}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def continue_stopped_holder(descriptor: int, path: Path) -> None:
+    """Send SIGCONT to a stopped process that holds the `flock` of this file: nobody can write before it goes on.
+
+    Only Linux tells who holds a lock, and only processes that this one may signal are continued.
+    """
+    inode = os.fstat(descriptor).st_ino
+    with suppress(OSError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            match line.split():
+                case [_, "FLOCK", _, "WRITE", pid, place, *_] if place.endswith(f":{inode}"):
+                    if _is_stopped(int(pid)) and _has_open(int(pid), descriptor):
+                        os.kill(int(pid), signal.SIGCONT)
+                        logger.warning(
+                            "process %s was stopped while it wrote to %s, and blocked every other writer; "
+                            "it was continued",
+                            pid,
+                            path,
+                        )
+
+
+def _is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("T")
+
+
+def _has_open(pid: int, descriptor: int) -> bool:
+    """Inodes are unique within a file system only; the list of locks names file systems differently from `stat`."""
+    return any(os.path.samestat(os.fstat(descriptor), file.stat()) for file in Path(f"/proc/{pid}/fd").iterdir())
 
 
 def json_text(value: Any) -> str:
