@@ -42,6 +42,10 @@ class Source(Protocol):
         """From now on, so many attempts can run at once."""
         ...
 
+    def seconds_left(self) -> float:
+        """How long every attempt that was taken may run if nobody renews its lease; less than 0 if one may not."""
+        ...
+
     def is_over(self) -> bool:
         """Whether no attempt waits and no more will come."""
         ...

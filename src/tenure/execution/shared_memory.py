@@ -4,6 +4,7 @@ It has one slot for each job that may run at once. A slot holds the ticket of th
 monotonic clock, which all processes of a host share), its progress, and the ticket that the parent wants cancelled.
 The parent can withdraw orders that have not started: the child checks this before it starts each one.
 The child clears a slot only after it has written the report of the job to the pipe.
+The parent writes how long the leases of its jobs last. A child whose parent is stopped ends its jobs by itself then.
 """
 
 import mmap
@@ -13,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from math import isnan, nan
+from math import inf, isnan, nan
 from typing import cast
 
 from tenure.definition.context import Progress
@@ -22,6 +23,8 @@ _WITHDRAWN = struct.Struct("<Q")
 _HEARTBEAT = struct.Struct("<d")
 _BLOCKING_TICKET = struct.Struct("<Q")
 _CANCEL_SIGNAL = struct.Struct("<Q")
+_LEASES_END = struct.Struct("<d")
+_GAVE_UP = struct.Struct("<Q")
 _TICKET = struct.Struct("<Q")
 _STARTED = struct.Struct("<ddd")  # the time, and no progress yet
 _PROGRESS = struct.Struct("<dd")
@@ -31,7 +34,9 @@ _CANCEL_AT = 32
 _HEARTBEAT_AT = _WITHDRAWN.size
 _BLOCKING_TICKET_AT = _HEARTBEAT_AT + _HEARTBEAT.size
 _CANCEL_SIGNAL_AT = _BLOCKING_TICKET_AT + _BLOCKING_TICKET.size
-_SLOTS_AT = _CANCEL_SIGNAL_AT + _CANCEL_SIGNAL.size
+_LEASES_END_AT = _CANCEL_SIGNAL_AT + _CANCEL_SIGNAL.size
+_GAVE_UP_AT = _LEASES_END_AT + _LEASES_END.size
+_SLOTS_AT = _GAVE_UP_AT + _GAVE_UP.size
 
 
 class SharedMemory:
@@ -42,17 +47,20 @@ class SharedMemory:
         self.slots = slots
         self.descriptor = _create(size) if descriptor is None else descriptor
         self._map = mmap.mmap(self.descriptor, size)
+        if descriptor is None:
+            self.set_leases_end(inf)
         self._barrier = threading.Lock()
 
     def start(self, slot: int, ticket: int) -> bool:
-        """Child: this ticket runs from now on; False if its order was withdrawn, then it must not run."""
+        """Child: this ticket runs from now on; False if its order was withdrawn or its lease ended: it must not run."""
         # The child writes first and then reads. The parent does the same (`withdraw`, then `running`), so that at
         # least one of them sees what the other wrote.
         offset = _SLOTS_AT + slot * _SLOT.size
-        _STARTED.pack_into(self._map, offset + _TICKET.size, time.monotonic(), nan, nan)  # before the ticket
+        now = time.monotonic()
+        _STARTED.pack_into(self._map, offset + _TICKET.size, now, nan, nan)  # before the ticket
         _TICKET.pack_into(self._map, offset, ticket)
         self._publish()
-        if ticket > _WITHDRAWN.unpack_from(self._map)[0]:
+        if ticket > _WITHDRAWN.unpack_from(self._map)[0] and now < self.leases_end():
             return True
         self.clear(slot)
         return False
@@ -88,13 +96,30 @@ class SharedMemory:
         """Child: this job blocks the event loop for all others; 0 if none does."""
         _BLOCKING_TICKET.pack_into(self._map, _BLOCKING_TICKET_AT, ticket)
 
+    def leases_end(self) -> float:
+        """Child: when its jobs must have stopped, by the monotonic clock, unless the parent writes a later time."""
+        moment: float = _LEASES_END.unpack_from(self._map, _LEASES_END_AT)[0]
+        return moment
+
+    def give_up(self) -> None:
+        """Child: it ends itself, because the leases of its jobs end."""
+        _GAVE_UP.pack_into(self._map, _GAVE_UP_AT, 1)
+
+    def set_leases_end(self, moment: float) -> None:
+        """Parent: the leases of the jobs were renewed, or jobs were leased."""
+        _LEASES_END.pack_into(self._map, _LEASES_END_AT, moment)
+
+    def gave_up(self) -> bool:
+        """Parent: whether the child ended itself because the leases of its jobs ended."""
+        return bool(_GAVE_UP.unpack_from(self._map, _GAVE_UP_AT)[0])
+
     def withdraw(self, up_to: int) -> None:
         """Parent: orders up to this ticket that have not started must not start."""
         _WITHDRAWN.pack_into(self._map, 0, up_to)
         self._publish()
 
     def running(self) -> dict[int, float]:
-        """Parent: the tickets that have started, and when; some may have been reported since."""
+        """The tickets that have started, and when; some may have been reported since."""
         return {ticket: started for ticket, started, *_ in self._slots() if ticket}
 
     def progress(self) -> dict[int, Progress]:

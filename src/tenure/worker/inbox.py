@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from typing import NamedTuple, TypeVar
 
 from tenure.backends.messages import Lease
@@ -31,9 +32,17 @@ class Inbox:
     """Belongs to one lane. `batch_size` is how many leases are opened at once."""
 
     def __init__(
-        self, concurrency: int, on_idle: Callable[[], None], admit: Admit, on_low: Callable[[], None] = lambda: None
+        self,
+        concurrency: int,
+        on_idle: Callable[[], None],
+        admit: Admit,
+        on_low: Callable[[], None] = lambda: None,
+        seconds_left: Callable[[], float] = lambda: inf,
     ) -> None:
-        """`on_idle` is called when a runner has nothing to do, `on_low` when it soon may have nothing to do."""
+        """`on_idle` is called when a runner has nothing to do, `on_low` when it soon may have nothing to do.
+
+        `seconds_left` says how long the leases of this worker last.
+        """
         self._leases: deque[tuple[float, Lease]] = deque()
         self._attempts: deque[tuple[float, Attempt]] = deque()
         self._admit = admit
@@ -42,6 +51,7 @@ class Inbox:
         self._on_idle = on_idle
         self._on_low = on_low
         self._low_mark = -1
+        self.seconds_left = seconds_left
         self._closed = False
         self._running = 0
         self._mean_seconds: float | None = None
@@ -260,6 +270,14 @@ class HeldLeases:
         """The leases that were not renewed in time: another worker may get them soon."""
         return [entry.lease for entry in list(self._held.values()) if entry.give_up_at <= now]
 
+    def seconds_left(self, now: float, seconds: float) -> float:
+        """How long jobs may run that nobody stops or renews; `seconds` is the length of a lease granted now.
+
+        It is a little longer than until `overdue`: where this process works, it stops them itself before.
+        """
+        first = min((entry.give_up_at for entry in list(self._held.values())), default=now + seconds - _margin(seconds))
+        return first - now + _margin(seconds) / 2
+
     def ids(self, limit: int) -> tuple[str, ...]:
         """The jobs that have been held the longest."""
         return tuple(id for id, _ in list(self._held)[:limit])
@@ -285,5 +303,9 @@ def _key(lease: Lease) -> tuple[str, int]:
 
 
 def _entries(leases: Sequence[Lease], asked: float, seconds: float) -> dict[tuple[str, int], HeldLease]:
-    renew_at, give_up_at = asked + seconds / 3, asked + seconds - min(_SAFETY_MARGIN, seconds / 5)
+    renew_at, give_up_at = asked + seconds / 3, asked + seconds - _margin(seconds)
     return {_key(lease): HeldLease(lease, renew_at, give_up_at) for lease in leases}
+
+
+def _margin(seconds: float) -> float:
+    return min(_SAFETY_MARGIN, seconds / 5)

@@ -211,7 +211,14 @@ class LaneRuntime:
         self._runner = runner
         self._pipeline = shared.pipeline
         self._settler = shared.settler
-        self._inbox = Inbox(runner.concurrency, on_idle=self._on_idle, admit=self._admit, on_low=self._on_low)
+        clock, held, seconds = shared.pipeline.clock, shared.held, shared.options.lease_seconds
+        self._inbox = Inbox(
+            runner.concurrency,
+            on_idle=self._on_idle,
+            admit=self._admit,
+            on_low=self._on_low,
+            seconds_left=lambda: held.seconds_left(clock.monotonic(), seconds),
+        )
         self.leaser = Leaser(lane, self._inbox, shared, on_answer)
 
     def ticks(self) -> tuple[float | None, ...]:

@@ -129,12 +129,10 @@ class Site:
     @contextmanager
     def holding_up_writers(self):
         """Meanwhile nobody can write to the database."""
-        slot = os.open(self.folder / "jobs.db-slot", os.O_RDWR)
-        try:
+        with (self.folder / "jobs.db-gate").open("r+") as gate, (self.folder / "jobs.db-slot").open("r+") as slot:
+            fcntl.flock(gate, fcntl.LOCK_EX)
             fcntl.flock(slot, fcntl.LOCK_EX)
             yield
-        finally:
-            os.close(slot)
 
     def freeze(self, worker, *pids):
         """Stop these processes, at a moment when they hold nothing that others need."""

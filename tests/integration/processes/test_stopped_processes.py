@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+from tests.integration.processes.conftest import processes
+
 pytestmark = pytest.mark.slow
 
 
@@ -29,13 +31,17 @@ def test_a_worker_stopped_past_its_lease_cannot_settle_the_job_that_another_has_
     nobody_left(stale)
 
 
-def test_a_stopped_parent_kills_its_run_when_it_continues_and_finds_the_lease_lost(site, counted, nobody_left):
+@pytest.mark.parametrize("runner", ["process", "threads", "event_loop"])
+def test_a_child_of_a_stopped_parent_ends_itself_before_another_worker_runs_its_job(
+    site, runner, counted, nobody_left
+):
     id = site.shop.hold.enqueue()
-    stale = site.work("process", 1, lease=1)
+    stale = site.work(runner, 1, lease=3)
     child = site.wait_for("started")
     site.freeze(stale, stale.pid)
-    fresh = site.work("process", 1, lease=1)
-    site.wait_for("started", id, times=2)  # both run now: this is the one case in which they can
+    fresh = site.work(runner, 1, lease=3)
+    site.wait_for("started", id, times=2)
+    assert not is_running(child)  # it is a zombie until its parent goes on
     stale.send(signal.SIGCONT)
     site.wait_until_gone(child)
     site.say("released")
@@ -78,6 +84,10 @@ def test_a_child_that_was_stopped_before_it_started_its_job_gets_orders_again(si
     child = site.wait_for("ran")
     worker.send(signal.SIGSTOP, child)
     id = site.shop.quick.enqueue(number=2)
-    eventually(lambda: site.job(id).fence >= 2)  # its order was withdrawn, and it was handed back
+    eventually(lambda: site.job(id).fence and site.job(id).state == "ready")  # its order was withdrawn
     worker.send(signal.SIGCONT, child)
     assert counted(*site.wait_for_end(id)) == ("done", 0, 0)
+
+
+def is_running(pid):
+    return dict(processes()).get(pid, ["Z"])[0] != "Z"

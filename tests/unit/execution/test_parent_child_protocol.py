@@ -1,6 +1,7 @@
 """What parent and child share: marks in shared memory, and frames over pipes."""
 
 import os
+import time
 
 import pytest
 
@@ -33,6 +34,17 @@ def test_a_withdrawn_order_does_not_start(marks):
     parent.withdraw(8)
     assert [child.start(1, 8), child.start(2, 9)] == [False, True]
     assert list(parent.running()) == [7, 9]
+
+
+def test_no_order_starts_once_the_leases_of_its_parent_have_ended(marks):
+    parent, child = marks
+    parent.set_leases_end(time.monotonic() + 60)
+    assert child.start(0, 7)
+    parent.set_leases_end(time.monotonic() - 0.001)
+    assert not child.start(1, 8)
+    assert list(parent.running()) == [7]
+    parent.set_leases_end(time.monotonic() + 60)  # the parent has renewed them
+    assert child.start(1, 9)
 
 
 def test_a_pulse_and_a_blame_are_seen_by_the_parent(marks):

@@ -7,6 +7,7 @@ import sys
 
 from tenure.cli.app_loader import import_app
 from tenure.cli.process.process_title import set_process_title
+from tenure.execution.child.heartbeat import LeaseMonitor
 from tenure.execution.child.main import SERVE_BY_RUNNER, die_with_parent, leave_signals_to_parent
 from tenure.execution.child.orders import OrderPipes
 from tenure.execution.shared_memory import SharedMemory
@@ -20,8 +21,10 @@ def main(location: str, kind: str, *numbers: str) -> None:
     app = import_app(location)
     app.discover(*app.settings.modules)
     pipes = OrderPipes(orders, reports)
+    memory = SharedMemory(slots, marks)
+    LeaseMonitor(memory)
     pipes.report_ready()
-    SERVE_BY_RUNNER[kind](pipes, SharedMemory(slots, marks), app.registry.get, app.clock)
+    SERVE_BY_RUNNER[kind](pipes, memory, app.registry.get, app.clock)
 
 
 if __name__ == "__main__":

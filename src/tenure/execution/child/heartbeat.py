@@ -1,6 +1,8 @@
-"""Heartbeat of a child with several jobs: its interpreter runs, and which job, if any, blocks its event loop."""
+"""Threads beside the jobs of a child: they stop jobs whose leases end, and tell the parent what blocks the child."""
 
 import asyncio
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -10,6 +12,28 @@ from tenure.execution.shared_memory import SharedMemory
 
 _HEARTBEAT_INTERVAL = 0.1
 _BLOCKED_AFTER = 0.25  # seconds
+_LEASE_POLL_SECONDS = (0.1, 5.0)  # at least and at most
+
+
+class LeaseMonitor:
+    """A thread that kills this child, and what its jobs have started, when the leases of its jobs end.
+
+    A parent that works renews the leases or stops the jobs before. One that is stopped, or gets no time to run, does
+    neither, and other workers run the jobs again.
+    """
+
+    def __init__(self, memory: SharedMemory) -> None:
+        self._memory = memory
+        threading.Thread(target=self._run, name="tenure-lease-monitor", daemon=True).start()
+
+    def _run(self) -> None:
+        shortest, longest = _LEASE_POLL_SECONDS
+        while True:
+            left = self._memory.leases_end() - time.monotonic()
+            if left <= 0 and self._memory.running():
+                self._memory.give_up()
+                os.killpg(0, signal.SIGKILL)
+            time.sleep(min(max(left, shortest), longest))
 
 
 class ChildHeartbeat:

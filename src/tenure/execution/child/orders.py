@@ -69,7 +69,8 @@ class OrderHandler:
     def start(self, slot: int, order: Order) -> Attempt | None:
         """The attempt to run in this slot; None if there is nothing to run, which is then already reported."""
         if not self._memory.start(slot, order.ticket):
-            # The parent withdrew the order before it started. If both acted at once, this report decides who has it.
+            # The parent withdrew the order before it started, or was stopped for so long that the lease ended.
+            # If parent and child acted at once, this report decides who has the job.
             self.report(slot, order, self._not_run("interrupted", "withdrawn"))
             return None
         envelope: Envelope = peek(order.body)

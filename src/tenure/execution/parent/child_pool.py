@@ -64,7 +64,8 @@ class ChildPool:
         return 0 if child.leaving or not child.ready else left
 
     def ready_count(self) -> int:
-        return sum(child.ready and not child.leaving for child in self.children)
+        """How many children take orders; one that is stopped or stuck does not, and others should get its jobs."""
+        return sum(child.ready and not (child.leaving or child.paused) for child in self.children)
 
     def on_report(self, child: ChildProcess) -> None:
         """A child reported a result: reset the count of failed starts; the child leaves if it has grown too large."""

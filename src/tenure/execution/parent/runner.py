@@ -157,7 +157,9 @@ class ChildProcessRunner:
         self._check_at = now + _POLL_SECONDS
         self._requests.forget_old(now)
         self._progress = [item for child in self._pool.children for item in _progress(child)]
+        leases_end = now + self._source.seconds_left()
         for child in list(self._pool.children):
+            child.memory.set_leases_end(leases_end)
             self._pool.check(child, now)
             ages = _ages(child, now)
             self._forward_cancels(child, ages, now)
@@ -195,6 +197,7 @@ class ChildProcessRunner:
         if now - child.ordered_at(waiting[0]) > _MAX_ORDER_WAIT:
             # If every job runs that long, or the child is stopped, it gets no orders until it reports something.
             child.paused = min(ages.values(), default=_MAX_ORDER_WAIT) >= _MAX_ORDER_WAIT
+            self._source.resize(self._pool.ready_count() * self._slots)
         elif not (child.will_be_killed or any(self._requests.is_unwanted(child.pending[ticket]) for ticket in waiting)):
             return
         self._withdraw(child)
@@ -222,11 +225,14 @@ class ChildProcessRunner:
     def _on_child_exit(self, child: ChildProcess, stops: Mapping[int, OutcomeKind], blame: Blame, how: str) -> None:
         """A child has ended: report an outcome for each job that it ran, and return the others to the source.
 
-        `stops` says for which jobs the parent killed it; without any, the child died by itself.
+        `stops` says for which jobs the parent killed it; without any, the child died by itself. A child that gave up
+        because its leases ended costs no job anything: this process was stopped, or had no time to run.
         """
         while reports := child.read_reports():  # it may have finished a job in its last moment
             self._finish(child, reports)
         ages = _ages(child, time.monotonic())
+        if child.memory.gave_up() and not stops:
+            stops = dict.fromkeys(ages, "interrupted")
         self._pool.remove(child)
         report = child.release(how)
         self._source.resize(self._pool.ready_count() * self._slots)
