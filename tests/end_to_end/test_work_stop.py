@@ -100,3 +100,27 @@ def test_workers_stop_when_the_process_that_started_them_dies(tenure):
     parent.kill()
     summaries, _ = parent.communicate(timeout=STOP_SECONDS)  # ends when the last of them closes its end
     assert summaries.count("Stopped after") == 2
+
+
+SLOW_TO_LEAVE = """
+import os, time
+class Slow:
+    def __del__(self, os=os, sleep=time.sleep):  # when the interpreter has ended its own handling of signals
+        os.close(os.open("leaving", os.O_CREAT))
+        while not os.path.exists("gone"):
+            sleep(0.01)
+slow = Slow()
+"""
+
+
+@pytest.mark.parametrize("arguments", [["work", "--runner", "inline"], ["cron", "work"]])
+def test_a_signal_that_comes_at_the_very_end_does_not_spoil_the_exit_code(tenure, eventually, arguments):
+    app = tenure.folder / "shop.py"
+    app.write_text(f"{app.read_text()}\n{SLOW_TO_LEAVE}")
+    process = tenure.start(*arguments)
+    process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    eventually((tenure.folder / "leaving").exists)
+    process.send_signal(signal.SIGTERM)
+    (tenure.folder / "gone").touch()
+    assert process.wait(STOP_SECONDS) == 0

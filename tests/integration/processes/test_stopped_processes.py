@@ -32,9 +32,7 @@ def test_a_worker_stopped_past_its_lease_cannot_settle_the_job_that_another_has_
 
 
 @pytest.mark.parametrize("runner", ["process", "threads", "event_loop"])
-def test_a_child_of_a_stopped_parent_ends_itself_before_another_worker_runs_its_job(
-    site, runner, counted, nobody_left
-):
+def test_a_child_of_a_stopped_parent_ends_itself_before_another_worker_runs_its_job(site, runner, counted, nobody_left):
     id = site.shop.hold.enqueue()
     stale = site.work(runner, 1, lease=3)
     child = site.wait_for("started")
