@@ -75,6 +75,17 @@ def test_queues_are_listed_paused_resumed_and_drained(command_line, jobs):
     assert (late.exit_code, "1 jobs are left" in late.stderr) == (1, True)
 
 
+def test_health_and_queues_show_one_queue_its_rate_and_its_handlers(command_line, jobs):
+    found = command_line.json("health", "--queue", "mail")
+    assert list(found["queues"]) == ["mail"]
+    assert {each["queue"] for each in found["signals"]} <= {"mail"}
+    assert {each["name"] for each in found["by_queue"]} <= {"mail"}
+    counted = {(each["queue"], each["handler"]): each for each in command_line.json("queues", "list", "--handlers")}
+    assert counted["mail", "add"]["delayed"] == 1
+    assert counted["default", "add"]["ready"] == 1
+    assert ("default", "fail") not in counted  # it is dead
+
+
 def test_health_counts_jobs_and_sums_up_the_last_day(command_line, jobs):
     found = command_line.json("health")
     assert {name: found["queues"]["default"][name] for name in ("ready", "dead")} == {"ready": 1, "dead": 1}

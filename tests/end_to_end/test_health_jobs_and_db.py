@@ -87,7 +87,7 @@ def test_health_of_a_fresh_database_says_that_there_are_no_jobs(tenure):
 def test_health_of_a_backend_without_counts_says_so(tenure):
     assert "this backend does not count jobs" in tenure("health", TENURE_URL="sync://").stdout
     nothing = {"schema": None, "facts": [], "queues": None, "signals": None, "last": "24h"}
-    nothing |= {"by_queue": None, "by_handler": None}
+    nothing |= {"rates": [], "by_queue": None, "by_handler": None}
     assert tenure.json("health", TENURE_URL="sync://") == {"backend": "sync://", **nothing}
 
 
@@ -197,3 +197,42 @@ def test_a_new_key_is_one_line_that_signs(tenure):
 def test_a_key_name_with_a_space_is_refused_in_one_line(tenure):
     done = tenure("key", "new", "--kid", "a b")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def test_health_shows_how_much_of_a_rate_is_used(tenure):
+    tenure.enqueue("add", "--payload", '{"a": 1}')
+    assert tenure("work", "--burst", TENURE_RATES='{"default": "1/h"}').returncode == 0
+    [rate] = tenure.json("health", TENURE_RATES='{"default": "1/h"}')["rates"]
+    assert (rate["queue"], rate["used"], rate["burst"]) == ("default", 1, 1)
+    assert "rate of default: 1/h, 1 of 1 used" in tenure("health", TENURE_RATES='{"default": "1/h"}').stdout
+
+
+def test_url_outranks_the_app_in_the_command_and_in_its_child_processes(tenure):
+    """The app names a database in its code; a job that runs in a child process enqueues another one."""
+    (tenure.folder / "shop.py").write_text(TWO_DATABASES)
+    other = f"sqlite:///{tenure.folder}/other.db"
+    assert tenure("enqueue", "first", "--url", other).returncode == 0
+    assert tenure("work", "--burst", "--processes", "1", "--url", other).returncode == 0
+    ended = [(job["job"], job["state"]) for job in tenure.json("jobs", "list", "--url", other)]
+    assert sorted(ended) == [("first", "done"), ("second", "done")]
+    assert not (tenure.folder / "coded.db").exists()
+
+
+TWO_DATABASES = """
+from tenure import Tenure
+app = Tenure("sqlite:///coded.db")
+@app.job
+def second(): pass
+@app.job
+def first(): second.enqueue()
+"""
+
+
+def test_url_names_a_backend_of_the_settings(tenure):
+    tenure.enqueue("add", "--payload", '{"a": 1}')
+    named = f'{{"main": "sqlite:///{tenure.folder}/jobs.db"}}'
+    given = {"TENURE_URL": "sqlite:///elsewhere.db", "TENURE_BACKENDS": named}
+    assert "default\t1" in tenure("health", "--url", "main", **given).stdout
+    wrong = tenure("health", "--url", "nowhere", **given)
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+    assert "no backend for the URL 'nowhere'" in wrong.stderr

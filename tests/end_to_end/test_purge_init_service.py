@@ -74,6 +74,13 @@ def test_what_init_shows_as_defaults_are_the_defaults():
     assert shown == {name: getattr(Settings(), name) for name in names}
 
 
+@pytest.mark.parametrize("program", ["systemd", "supervisor"])
+def test_a_service_works_on_the_queues_that_were_named(tenure, program):
+    printed = tenure("service", program, "emails", "reports:3", "--processes", "2").stdout
+    assert "work --processes 2 --quiet emails reports:3\n" in printed
+    assert tenure("service", program, "a;b").returncode == 2
+
+
 def test_the_unit_for_systemd_stops_after_the_grace(tenure):
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str

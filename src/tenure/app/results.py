@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -58,14 +59,18 @@ def value_of(record: JobRecord) -> Any:
         return record.output
 
 
-def summarise_stats(stats: StatsStore, clock: Clock, seconds: float, *ways: By) -> list[list[Summary]]:
-    """What workers counted in about the last `seconds`, grouped in each of these ways.
+def summarise_stats(
+    stats: StatsStore, clock: Clock, seconds: float, *ways: By, queues: Collection[str] = ()
+) -> list[list[Summary]]:
+    """What workers counted in about the last `seconds`, grouped in each of these ways, in all queues or in these.
 
     Whole slots are counted, the current one included.
     """
     now = clock.now()
     since = (now - round(seconds * MICROSECOND)) // SLOT_MICROSECONDS * SLOT_MICROSECONDS
     tallies = merge_slots(stats.read(since, now + SLOT_MICROSECONDS))
+    if queues:
+        tallies = [tally for tally in tallies if tally.queue in queues]
     return [summaries(tallies, (now - since) / MICROSECOND, by) for by in ways]
 
 

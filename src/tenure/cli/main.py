@@ -32,6 +32,29 @@ _COMMANDS = {
 }
 
 
+_WITHOUT_BACKEND = ("init", "service", "completion")
+
+
+def _add_url_option(command: click.Command) -> None:
+    """Give a command, or each command of a group, the option --url."""
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            _add_url_option(each)
+    elif not any(option.name == "url" for option in command.params):
+        help_text = "The backend to use: a URL, or a name from the setting 'backends'; else the URL of the app."
+        command.params.append(
+            click.Option(["--url"], metavar="URL", help=help_text, callback=_use_url, expose_value=False)
+        )
+
+
+def _use_url(ctx: click.Context, option: click.Parameter, url: str | None) -> None:  # noqa: ARG001 - click's signature
+    if url:
+        from tenure.settings.loader import COMMAND_URL
+
+        os.environ[COMMAND_URL] = url  # child processes use it too
+        ctx.find_root().call_on_close(lambda: os.environ.pop(COMMAND_URL, None))
+
+
 class LazyGroup(click.Group):
     """Finds each command in the module of its name, and imports that module only to run the command."""
 
@@ -42,6 +65,8 @@ class LazyGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         command: click.Command = getattr(import_module(f"tenure.cli.commands.{cmd_name}"), cmd_name)
+        if cmd_name not in _WITHOUT_BACKEND:
+            _add_url_option(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""Loads settings: defaults < pyproject.toml or tenure.toml < TENURE_* environment < arguments.
+"""Loads settings: defaults < pyproject.toml or tenure.toml < TENURE_* environment < arguments < `tenure --url`.
 
 Unknown keys are refused.
 """
@@ -19,6 +19,7 @@ from tenure.settings.values import LaneSettings, Settings
 from tenure.trusted_files import file_fault
 
 PREFIX = "TENURE_"
+COMMAND_URL = "TENURE_COMMAND_URL"  # the command line sets it for its process and for those that it starts
 _TABLES: dict[str, tuple[str, type[Struct]]] = {
     "lanes": ("lane", LaneSettings),
     "notifications": ("notification", Notification),
@@ -39,6 +40,8 @@ def load(
     ):
         _check({**layer}, source)
         values = _merge(values, layer)
+    if url := (environment or {}).get(COMMAND_URL):
+        values["url"] = values.get("backends", {}).get(url, url)
     return _check(values, "the settings")
 
 
@@ -61,7 +64,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     """TENURE_RETENTION__DONE=3 sets retention.done; TENURE_KEYS_FILE is the path of a file with the value."""
     values: dict[str, Any] = {}
     for variable, text in sorted(environment.items()):  # a table comes before its members, so that the members win
-        if not variable.startswith(PREFIX):
+        if not variable.startswith(PREFIX) or variable == COMMAND_URL:
             continue
         path = variable.removeprefix(PREFIX).lower().split("__")
         if path[-1].endswith("_file"):

@@ -41,7 +41,13 @@ def described(text: str) -> set[str]:
 @pytest.mark.parametrize("path", COMMANDS)
 def test_a_command_has_a_section_with_exactly_its_options(path):
     (section,) = [text for heading, text in SECTIONS.items() if re.match(rf"`{path}( [A-Z]+)?`?$", heading)]
-    assert described(section) == options(COMMANDS[path])
+    assert described(section) == options(COMMANDS[path]) - described(SECTIONS["On every command"])
+
+
+def test_every_command_has_the_common_options_unless_it_uses_no_backend():
+    common = described(SECTIONS["On every command"])
+    without = {path.split()[1] for path, command in COMMANDS.items() if not common <= options(command)}
+    assert without == set(re.findall(r"`(\w+)`", SECTIONS["On every command"].rpartition("Only ")[2]))
 
 
 def test_the_options_before_the_command_are_described():

@@ -1,5 +1,6 @@
 """`tenure health`: jobs per queue and state, statistics of the last hours, and facts about the server."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -23,19 +24,20 @@ _COLUMNS = ("done", "failed", "retried", "dead", "per minute", "wait p50", "wait
 @click.command()
 @click.option("--last", metavar="TIME", default="24h", show_default=True, help="How far back the statistics go.")
 @click.option("--all", "with_ended", is_flag=True, help="Count ended jobs too; slow if there are many.")
+@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Only this queue; repeatable.")
 @output.json_option
-def health(last: str, with_ended: bool, as_json: bool) -> None:
+def health(last: str, with_ended: bool, queues: tuple[str, ...], as_json: bool) -> None:
     """Count jobs per queue and state, and show statistics of the last day and facts about the server."""
     with any_app() as app:
-        found = collect_health(app, last, with_ended)
+        found = collect_health(app, last, with_ended, [app.queues.resolve(queue) for queue in queues])
     if as_json:
         output.print_json(found)
     else:
         _print_health(found)
 
 
-def collect_health(app: Tenure, last: str, with_ended: bool) -> dict[str, Any]:
-    """The JSON fields of the command."""
+def collect_health(app: Tenure, last: str, with_ended: bool, only: Sequence[str] = ()) -> dict[str, Any]:
+    """The JSON fields of the command, of all queues or only of these."""
     backend, parts = app.backend, app.parts()
     schema = None
     if backend.schema is not None:
@@ -43,18 +45,35 @@ def collect_health(app: Tenure, last: str, with_ended: bool) -> dict[str, Any]:
     counts = None if parts.queues is None else parts.queues.counts(ended=with_ended)
     if counts is not None and not with_ended:
         counts = {queue: {state: states[state] for state in _LIVE_STATES} for queue, states in counts.items()}
+    if counts is not None and only:
+        none = dict.fromkeys(JOB_STATES if with_ended else _LIVE_STATES, 0)
+        counts = {queue: counts.get(queue, none) for queue in only}
     groups: tuple[By, By] = ("queue", "handler")
     seconds = to_seconds(last, "--last")
-    summaries = (None, None) if parts.stats is None else summarise_stats(parts.stats, app.clock, seconds, *groups)
+    summaries: Sequence[list[Summary] | None] = (None, None)
+    if parts.stats is not None:
+        summaries = summarise_stats(parts.stats, app.clock, seconds, *groups, queues=only)
     return {
         "backend": without_secrets(app.settings.url),
         "schema": schema,
         "facts": [*([] if backend.server is None else backend.server.facts()), *_outage_facts(app)],
         "queues": counts,
-        "signals": app.signals() if counts is not None else None,
+        "signals": [each for each in app.signals() if each.queue in counts] if counts is not None else None,
+        "rates": _rates(app, only),
         "last": last,
         **{f"by_{group}": each for group, each in zip(groups, summaries, strict=True)},
     }
+
+
+def _rates(app: Tenure, only: Sequence[str]) -> list[dict[str, Any]]:
+    """How much of the rate of each queue is used."""
+    limited = [queue for queue in app.settings.rates if not only or queue in only]
+    usages = [(queue, app.guards.queue(queue).usage()) for queue in limited]
+    return [
+        {"queue": queue, "rate": app.settings.rates[queue], "used": usage.used, "burst": usage.burst,
+         "again": usage.again}
+        for queue, usage in usages
+    ]  # fmt: skip
 
 
 def _outage_facts(app: Tenure) -> list[Fact]:
@@ -86,6 +105,11 @@ def _print_health(found: dict[str, Any]) -> None:
         states = [state for state in JOB_STATES if state in next(iter(counts.values()))]
         output.print_table(["queue", *states], [[queue, *map(counts[queue].get, states)] for queue in sorted(counts)])
     _print_signals(found["signals"] or [])
+    for rate in found["rates"]:
+        click.echo(
+            f"rate of {rate['queue']}: {rate['rate']}, {rate['used']} of {rate['burst']} used, "
+            f"next start in {output.format_seconds(rate['again'])}"
+        )
     for by in ("queue", "handler"):
         _print_summaries(found["last"], by, found[f"by_{by}"])
 

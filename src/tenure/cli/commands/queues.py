@@ -2,12 +2,15 @@
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import click
 
 from tenure.app import Tenure
+from tenure.backends.contract import required
 from tenure.backends.parts import QueueCounts
 from tenure.backends.records import WorkerRecord
 from tenure.cli import output
@@ -21,6 +24,9 @@ from tenure.guards.states import Paused
 EXIT_NOT_EMPTY = 1
 _POLL_SECONDS = 0.2
 _COLUMNS = ("queue", "ready", "delayed", "parked", "leased", "dead", "workers", "paused_since", "reason")
+_WAITING_STATES = ("ready", "delayed", "parked", "leased")
+_HANDLER_COLUMNS = ("queue", "handler", *_WAITING_STATES)
+_PAGE = 1000
 _queues_argument = click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
 
 
@@ -34,15 +40,17 @@ def queues() -> None:
 
 
 @queues.command("list")
+@click.option("--handlers", is_flag=True, help="Count the waiting and running jobs of each handler; reads all of them.")
 @output.json_option
-def list_(as_json: bool) -> None:
+def list_(handlers: bool, as_json: bool) -> None:
     """List queues: their jobs per state, how many workers serve them, and which are paused."""
     with any_app() as app:
-        found = _rows(app, known_queues(app))
+        names = known_queues(app)
+        found, columns = (_handler_rows(app, names), _HANDLER_COLUMNS) if handlers else (_rows(app, names), _COLUMNS)
     if as_json:
         output.print_json(found)
     else:
-        output.print_table(_COLUMNS, [[each[column] for column in _COLUMNS] for each in found])
+        output.print_table(columns, [[each[column] for column in columns] for each in found])
 
 
 @queues.command()
@@ -93,6 +101,24 @@ def known_queues(app: Tenure) -> list[str]:
     served = [queue for each in _workers(app) for queue in each.queues]
     lanes = [queue for lane in app.settings.lanes.values() for queue in lane.queues]
     return sorted(dict.fromkeys([*counted, *served, *map(app.queues.resolve, [*app.settings.queues, *lanes])]))
+
+
+def _handler_rows(app: Tenure, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Each queue and handler with its waiting and running jobs; it reads every one of them, page by page."""
+    reader = required(app.backend.jobs, "lists of waiting jobs")
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for queue, state in product(names, _WAITING_STATES):
+        cursor: str | None = None
+        while True:
+            page, cursor = reader.page(state, queue, limit=_PAGE, cursor=cursor)
+            for record in page:
+                counts.setdefault((queue, record.handler), Counter())[state] += 1
+            if cursor is None:
+                break
+    return [
+        {"queue": queue, "handler": handler, **{state: found[state] for state in _WAITING_STATES}}
+        for (queue, handler), found in sorted(counts.items())
+    ]
 
 
 def _rows(app: Tenure, names: Sequence[str]) -> list[dict[str, Any]]:

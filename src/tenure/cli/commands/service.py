@@ -5,7 +5,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -80,6 +80,7 @@ def service() -> None:
 
 def _options(command: click.decorators.FC) -> click.decorators.FC:
     for option in (
+        click.argument("queues", nargs=-1, metavar="[QUEUE]..."),
         click.option("--name", default="tenure", show_default=True, help="The name of the service."),
         click.option("--user", help="The user that it runs as; by default you."),
         click.option(
@@ -92,27 +93,34 @@ def _options(command: click.decorators.FC) -> click.decorators.FC:
 
 @service.command()
 @_options
-def systemd(name: str, user: str | None, processes: int) -> None:
-    """Print a hardened unit for systemd."""
-    click.echo(_configuration(_SYSTEMD, name, user, processes, _systemd_word), nl=False)
+def systemd(queues: tuple[str, ...], name: str, user: str | None, processes: int) -> None:
+    """Print a hardened unit for systemd, for workers of these queues, or else of those in the settings."""
+    click.echo(
+        _configuration(_SYSTEMD, name, user, ["--processes", str(processes), "--quiet", *queues], _systemd_word),
+        nl=False,
+    )
 
 
 @service.command()
 @_options
-def supervisor(name: str, user: str | None, processes: int) -> None:
-    """Print a program section for supervisor."""
-    click.echo(_configuration(_SUPERVISOR, name, user, processes, _supervisor_word), nl=False)
+def supervisor(queues: tuple[str, ...], name: str, user: str | None, processes: int) -> None:
+    """Print a program section for supervisor, for workers of these queues, or else of those in the settings."""
+    words = ["--processes", str(processes), "--quiet", *queues]
+    click.echo(_configuration(_SUPERVISOR, name, user, words, _supervisor_word), nl=False)
 
 
-def _configuration(template: str, name: str, user: str | None, processes: int, quote: Callable[[str], str]) -> str:
+def _configuration(
+    template: str, name: str, user: str | None, arguments: Sequence[str], quote: Callable[[str], str]
+) -> str:
     settings = load(environment=os.environ)
     app, user, folder = app_location() or "module:app", user or getpass.getuser(), str(Path.cwd())
     tenure = str(Path(sys.executable).with_name("tenure"))
     _check("name", name, _NAME, "letters, digits, '_', '.', ':', '@' and '-'")
     _check("user", user, _NAME, "letters, digits, '_', '.', ':', '@' and '-'")
-    for what, text in (("folder", folder), ("path of tenure", tenure), ("location of the app", app)):
+    places = [("folder", folder), ("path of tenure", tenure), ("location of the app", app)]
+    for what, text in (*places, *(("queue", queue) for queue in arguments)):
         _check(what, text, _PLAIN, "no quote, '$', ';', backslash or control character")
-    words = [tenure, "--app", app, "work", "--processes", str(processes), "--quiet"]
+    words = [tenure, "--app", app, "work", *arguments]
     return template.format(
         name=name,
         app=_literal(app),
