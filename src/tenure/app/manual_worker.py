@@ -8,7 +8,7 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +22,7 @@ from tenure.backends.records import WorkerRecord
 from tenure.clock import MICROSECOND, to_datetime
 from tenure.definition import context
 from tenure.definition.builder import JobBuilder
+from tenure.definition.callables import completed
 from tenure.definition.context import LocalLink
 from tenure.definition.failure import from_exception
 from tenure.definition.handler import QueueClass
@@ -310,7 +311,7 @@ class ManualJob:
         token = context.enter(job_context)
         try:
             result = handler.call(*instance, job_context, self.data)
-            return asyncio.run(result) if handler.is_async else result
+            return asyncio.run(completed(result, "the handler")) if isinstance(result, Awaitable) else result
         finally:
             context.leave(token)
 

@@ -1,17 +1,18 @@
 """The `closure` handler: runs a callable in the process that enqueued it; the message holds only a token."""
 
-import inspect
 import secrets
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
+from tenure.definition.callables import completed, is_async, refuse_generator, refuse_lazy
 from tenure.definition.context import Context
 from tenure.definition.handler import Handler
-from tenure.errors import InvalidPayload, Refused
+from tenure.errors import InvalidHandler, InvalidPayload, Refused
 
 MAX_DEAD_CLOSURES = 1000  # kept so that dead letters can be replayed; a closure may hold much memory
 
@@ -31,8 +32,12 @@ class Closures:
     def pack(self, payload: Any) -> bytes:
         if not callable(payload):
             raise InvalidPayload(f"a closure job needs a callable, got {type(payload).__qualname__}")
-        if inspect.iscoroutinefunction(payload):
+        if is_async(payload):
             raise InvalidPayload("a closure job needs a plain callable; make a coroutine function a job with @app.job")
+        try:
+            refuse_generator(payload, "the callable of a closure job")
+        except InvalidHandler as error:
+            raise InvalidPayload(str(error)) from None
         token = secrets.token_hex(16)
         with self._lock:
             self._waiting[token] = payload
@@ -48,14 +53,28 @@ class Closures:
                 "this closure is not in this process: it has already run, or another process enqueued it; "
                 "make it a function with @app.job, then any process can run it"
             )
-        try:
+        with self._keeping_dead(context, token):
             result = closure()
+            if isinstance(result, Awaitable):
+                return self._complete(context, token, result)
+            refuse_lazy(result, "the closure")
+        self._waiting.pop(token, None)
+        return result
+
+    async def _complete(self, context: Context, token: str, awaitable: Awaitable[Any]) -> Any:
+        with self._keeping_dead(context, token):
+            result = await completed(awaitable, "the closure")
+        self._waiting.pop(token, None)
+        return result
+
+    @contextmanager
+    def _keeping_dead(self, context: Context, token: str) -> Iterator[None]:
+        try:
+            yield
         except BaseException:
             if context.attempt > context.max_retries:
                 self._keep_for_replay(token)
             raise
-        self._waiting.pop(token, None)
-        return result
 
     def _keep_for_replay(self, token: str) -> None:
         """Keep the closure of a dead letter; delete the oldest one above the limit."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from tenure.builtin.authorisation import CheckedShape, check_arguments, check_texts
 from tenure.builtin.program import program_limits, run_program
+from tenure.definition.callables import is_async, refuse_generator, refuse_lazy
 from tenure.definition.context import Context
 from tenure.definition.handler import Handler
 from tenure.definition.payload import Shape
@@ -33,6 +34,7 @@ class Commands:
     def add(self, name: str, target: Callable[..., Any], arguments: Sequence[Argument] | None) -> None:
         if name in self._targets:
             raise InvalidHandler(f"a command is already declared under {name!r}; choose another name")
+        _check_target(name, target)
         check_order(tuple(arguments or ()))
         self._targets[name] = target
         self._arguments[name] = None if arguments is None else tuple(arguments)
@@ -63,7 +65,7 @@ class Commands:
             result = run_program(f"command {name!r}", [*_argv(name, target), *given], limits)
             result.check(f"command {name!r}")
             return result.out.text()
-        function = _load(target) if isinstance(target, str) else target
+        function = _load(name, target) if isinstance(target, str) else target
         return _call(name, function, given, declared=self._arguments[name] is not None)
 
 
@@ -99,20 +101,33 @@ def _argv(name: str, run: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _load(place: str) -> Callable[..., Any]:
+def _load(name: str, place: str) -> Callable[..., Any]:
     """The callable at `module:callable`; the name comes from the settings, never from a message."""
     module, _, attribute = place.partition(":")
     found = attrgetter(attribute)(importlib.import_module(module))
     if not callable(found):
         raise InvalidHandler(f"{place!r} is declared as a command but is {type(found).__qualname__}, not callable")
+    _check_target(name, found)
     return found  # type: ignore[no-any-return]
+
+
+def _check_target(name: str, target: Any) -> None:
+    """Refuse what a console script cannot be: a call of a coroutine or generator function runs none of its code."""
+    if not callable(target):
+        raise InvalidHandler(f"command {name!r} needs a callable, got {type(target).__qualname__}")
+    code = getattr(target, "callback", target)  # of a click command
+    if is_async(code):
+        raise InvalidHandler(f"command {name!r} is a coroutine function; call it with asyncio.run in a plain function")
+    refuse_generator(code, f"command {name!r}")
 
 
 def _call(name: str, function: Callable[..., Any], given: list[str], *, declared: bool) -> Any:
     """Call it as its console script would; its result or exit code says whether it failed."""
     try:
         if hasattr(function, "make_context"):
-            return _call_click(name, function, given)
+            result = _call_click(name, function, given)
+            refuse_lazy(result, f"command {name!r}")
+            return result
         if not inspect.signature(function).parameters:
             if given:
                 raise Refused(f"command {name!r} takes no arguments, and was given {len(given)}")
@@ -129,6 +144,7 @@ def _call(name: str, function: Callable[..., Any], given: list[str], *, declared
         if result:
             raise CommandFailed(f"command {name!r} ended with exit code {result}", result)
         return None
+    refuse_lazy(result, f"command {name!r}")
     return result
 
 

@@ -1,13 +1,13 @@
 """The `event` handler: calls all listeners of a named event, even if some of them fail."""
 
 import asyncio
-import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from msgspec import Struct, convert
 
 from tenure.builtin.authorisation import CheckedShape
+from tenure.definition.callables import completed, name_of, refuse_generator, refuse_lazy
 from tenure.definition.context import Context
 from tenure.definition.handler import Handler
 from tenure.definition.payload import Shape
@@ -34,6 +34,7 @@ class Subscribers:
     def add(self, name: str, subscriber: Subscriber) -> None:
         if not callable(subscriber):
             raise InvalidHandler(f"a listener of event {name!r} must be callable, got {subscriber!r:.80}")
+        refuse_generator(subscriber, f"the listener {name_of(subscriber)!r} of event {name!r}")
         self._subscribers.setdefault(name, []).append(subscriber)
 
     def authorise(self, payload: EventPayload) -> None:
@@ -61,7 +62,7 @@ class Subscribers:
             try:
                 _call(subscriber, payload.data)
             except Exception as error:
-                failures[getattr(subscriber, "__qualname__", repr(subscriber))] = error
+                failures[name_of(subscriber)] = error
         if failures:
             listed = "; ".join(f"{who}: {type(error).__qualname__}: {error}" for who, error in failures.items())
             message = f"{len(failures)} of {len(subscribers)} listeners of event {name!r} failed: {listed}"
@@ -77,6 +78,7 @@ def event_handler(subscribers: Subscribers) -> Handler:
 
 
 def _call(subscriber: Subscriber, data: Any) -> None:
-    result = subscriber(data)
-    if inspect.iscoroutine(result):
-        asyncio.run(result)
+    result, what = subscriber(data), "the listener"
+    if isinstance(result, Awaitable):
+        result = asyncio.run(completed(result, what))
+    refuse_lazy(result, what)

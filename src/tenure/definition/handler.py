@@ -13,6 +13,7 @@ from typing import Any, Protocol, get_type_hints, runtime_checkable
 
 import msgspec
 
+from tenure.definition.callables import is_async, name_of, refuse_generator
 from tenure.definition.context import Breakers, Context, always_closed
 from tenure.definition.job import JobOptions, check_key, check_queue, normalise
 from tenure.definition.payload import PayloadShape, Shape, Upcaster, check_versions, upcast
@@ -72,13 +73,14 @@ class Handler:
 def from_function(key: str, function: Callable[..., Any], options: HandlerOptions) -> Handler:
     """A handler whose payload is the object of the function's arguments."""
     check_key(key)
+    refuse_generator(function, f"handler {key!r}")
     parameters, wants_context = _parameters(function)
     arguments = _arguments_type(key, function, parameters)
     handler = Handler(
         key=key,
         shape=_shape(function, arguments, rebuild=lambda payload: arguments(**payload)),
         call=_function_call(function, parameters, wants_context),
-        is_async=inspect.iscoroutinefunction(function),
+        is_async=is_async(function),
         bind=_binder(key, parameters),
     )
     return _with_options(handler, dict(options))
@@ -95,6 +97,8 @@ def from_class(key: str, cls: type, options: HandlerOptions) -> Handler:
     method = getattr(cls, "handle", None)
     if not callable(method):
         raise InvalidHandler(f"handler class {cls.__qualname__!r} for key {key!r} needs a method handle(self, ...)")
+    for name in ("handle", "before_run", "after_run"):
+        refuse_generator(getattr(cls, name, None), f"{cls.__qualname__}.{name} for key {key!r}")
     parameters, wants_context = _parameters(method, skip=1)
     if len(parameters) > 1:
         raise InvalidHandler(f"{cls.__qualname__}.handle takes at most a Context and one payload, not {parameters}")
@@ -104,7 +108,7 @@ def from_class(key: str, cls: type, options: HandlerOptions) -> Handler:
         key=key,
         shape=_shape(method, declared),
         call=_method_call(method, bool(parameters), wants_context),
-        is_async=inspect.iscoroutinefunction(method),
+        is_async=is_async(method),
         make=cls,
     )
     return _with_options(handler, {**own, **options})
@@ -145,7 +149,7 @@ def _parameters(function: Callable[..., Any], skip: int = 0) -> tuple[list[inspe
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise InvalidHandler(
-                f"handler {_name(function)!r} takes {parameter}; name each argument, so that it can be checked"
+                f"handler {name_of(function)!r} takes {parameter}; name each argument, so that it can be checked"
             )
     return parameters, wants_context
 
@@ -155,7 +159,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         return get_type_hints(function, include_extras=True)
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
         raise InvalidHandler(
-            f"the annotations of handler {_name(function)!r} cannot be resolved: {error}; "
+            f"the annotations of handler {name_of(function)!r} cannot be resolved: {error}; "
             "define the types at module level"
         ) from error
 
@@ -165,12 +169,8 @@ def _shape(function: Callable[..., Any], declared: Any, rebuild: Callable[[Any],
         return Shape(declared, rebuild)
     except TypeError as error:
         raise InvalidHandler(
-            f"handler {_name(function)!r} declares a type that cannot be read from JSON: {error}"
+            f"handler {name_of(function)!r} declares a type that cannot be read from JSON: {error}"
         ) from error
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__qualname__", repr(function))
 
 
 def _arguments_type(key: str, function: Callable[..., Any], parameters: list[inspect.Parameter]) -> type:
@@ -324,6 +324,8 @@ class Queues:
 
     def add(self, queue: QueueClass) -> None:
         name = check_queue(queue.name)
+        for hook in ("setup", "refresh"):
+            refuse_generator(getattr(queue, hook, None), f"{hook} of queue {name!r}")
         self._classes[name] = queue
         for alias in getattr(queue, "aliases", ()):
             self.alias(alias, name)

@@ -5,10 +5,9 @@
 """
 
 import asyncio
-import inspect
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import copy_context
 from datetime import datetime, timedelta
@@ -19,6 +18,7 @@ from msgspec import UNSET, Struct
 
 from tenure.clock import MICROSECOND, Clock, to_microseconds
 from tenure.definition import context
+from tenure.definition.callables import PLAIN_TYPES, completed, refuse_lazy
 from tenure.definition.context import Context, Link, LocalLink
 from tenure.definition.duration import Duration, to_moment, to_seconds
 from tenure.definition.failure import Failure, from_exception, storable
@@ -44,6 +44,7 @@ from tenure.wire.envelope import Envelope
 logger = logging.getLogger(__name__)
 
 Hook = Callable[..., Any]
+TimeLeft = Callable[[], float | None]
 _COROUTINE_GRACE = (
     1.0  # asyncio cancels a coroutine at its timeout; one that never awaits is interrupted this much later
 )
@@ -116,7 +117,7 @@ class Performer:
     def _call_handler(self, run: "RunningAttempt", *instance: Any) -> Outcome:
         attempt, job_context = run.attempt, run.context
         handler, payload, link = attempt.handler, job_context.payload, job_context.link
-        limit = run.time_left if instance else attempt.timeout
+        limit = run.time_left() if instance else attempt.timeout
         self._capture.begin()
         try:
             if handler.is_async:
@@ -124,8 +125,12 @@ class Performer:
             else:
                 self.deadline.arm(limit, link)
                 result = handler.call(*instance, job_context, payload)
+            if type(result) not in PLAIN_TYPES and isinstance(result, Awaitable):
+                self.deadline.disarm()
+                result = self._await(completed(result, "the handler"), run.time_left(), link)
             self.deadline.disarm()
             exit_if_forked(self._pid)
+            return run.succeeded(result, self._capture.take())
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -133,7 +138,6 @@ class Performer:
             exit_if_forked(self._pid)
             self._capture.take()
             return run.failed(error, self._clock.now())
-        return run.succeeded(result, self._capture.take())
 
     def _call_handler_class(self, run: "RunningAttempt", make: Callable[[], Any]) -> Outcome:
         """`before_run` may prevent the call by raising. `after_run` always gets the outcome and cannot change it."""
@@ -152,16 +156,18 @@ class Performer:
             self._call_hook(hook, run.time_left_for_after_run, LocalLink(), run.context, outcome)
         return outcome
 
-    def _call_hook(self, hook: Hook | None, limit: float | None, link: Link, *arguments: Any) -> None:
+    def _call_hook(self, hook: Hook | None, time_left: TimeLeft, link: Link, *arguments: Any) -> None:
         """Call a sync or async hook under the deadline."""
         if hook is None:
             return
+        what = "a hook of the handler"
         try:
-            self.deadline.arm(limit, link)
+            self.deadline.arm(time_left(), link)
             result = hook(*arguments)
-            if inspect.iscoroutine(result):
+            if isinstance(result, Awaitable):
                 self.deadline.disarm()
-                self._await(result, limit, link)
+                result = self._await(completed(result, what), time_left(), link)
+            refuse_lazy(result, what)
         finally:
             self.deadline.disarm()
             exit_if_forked(self._pid)
@@ -197,13 +203,11 @@ class RunningAttempt(Struct, frozen=True):
     started: int
     begun: float
 
-    @property
     def time_left(self) -> float | None:
         """Seconds until the timeout, always above 0; None without a timeout."""
         left = self.context.time_left
         return None if left is None else max(left, _MIN_LIMIT)
 
-    @property
     def time_left_for_after_run(self) -> float | None:
         """What is left of the timeout and a little more, for an attempt that used it up.
 

@@ -14,7 +14,9 @@ from typing import Any, Literal, TextIO, cast
 import msgspec
 from msgspec import Struct, structs
 
+from tenure.definition.callables import refuse_lazy
 from tenure.definition.failure import Failure, storable
+from tenure.errors import InvalidHandler
 from tenure.guards.guard import Refusal
 
 try:
@@ -96,6 +98,7 @@ def normalise(value: Any, printed: str) -> str | None:
     """One text for what a handler returned and printed.
 
     A result that is text is kept as text, and the printed text follows it. Any other result becomes JSON.
+    It raises InvalidHandler if the result, or a value in it, is a generator or an awaitable: its code has not run.
     """
     if value is None:
         return truncate(printed) if printed else None
@@ -109,11 +112,14 @@ def normalise(value: Any, printed: str) -> str | None:
 def _to_json(value: Any) -> str:
     try:
         return msgspec.json.encode(value, enc_hook=_to_json_type).decode()
+    except InvalidHandler:
+        raise
     except (TypeError, ValueError, RecursionError, OverflowError):
         return repr(value)  # JSON cannot hold this result, but its text is still worth reading
 
 
 def _to_json_type(value: Any) -> Any:
+    refuse_lazy(value, "the handler")
     return value.model_dump(mode="json") if hasattr(value, "model_dump") else repr(value)
 
 

@@ -4,14 +4,14 @@ The worker waits for none of them: a hook that hangs or raises is logged, and th
 """
 
 import asyncio
-import inspect
 import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from tenure.definition.callables import completed, refuse_lazy
 from tenure.definition.handler import QueueClass
 from tenure.errors import DeadlineExceeded
 from tenure.execution.deadline import raise_in_thread
@@ -96,8 +96,9 @@ class _HookCall:
     def _run(self) -> None:
         try:
             result = self._hook(self._worker)
-            if inspect.iscoroutine(result):
-                asyncio.run(result)
+            if isinstance(result, Awaitable):
+                result = asyncio.run(completed(result, self._what))
+            refuse_lazy(result, self._what)
         except DeadlineExceeded:
             return  # `check` has logged it
         except BaseException:

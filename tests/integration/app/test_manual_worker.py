@@ -6,7 +6,7 @@ from secrets import token_hex
 import pytest
 
 from tenure import Context, Tenure
-from tenure.errors import InvalidJob, JobNotFound
+from tenure.errors import InvalidHandler, InvalidJob, JobNotFound
 from tenure.events import LeaseLost
 from tenure.wire.signing import new_key
 from tests.support.servicebus import Emulator
@@ -253,3 +253,18 @@ class TestExpiry:
     def test_a_heartbeat_is_written_only_so_often(self, app, manager, worker, clock):
         clock.advance(4)
         assert manager.touch(worker).seen_at == worker.seen_at
+
+
+def test_a_manager_awaits_what_a_plain_handler_returns_and_refuses_a_generator(app, manager, worker):
+    async def later():
+        return "later"
+
+    app.job(name="awaited")(lambda: later())
+    app.job(name="lazy")(lambda: map(print, "abc"))
+    manager.push("awaited")
+    manager.push("lazy")
+    assert manager.next_job([], worker).run() == "later"
+    job = manager.next_job([], worker)
+    with pytest.raises(InvalidHandler, match="whose code has not run"):
+        manager.mark_complete(job, job.run())
+    assert manager.mark_failed(job, ValueError("lazy"))

@@ -1,8 +1,10 @@
 """The command handler runs declared commands with arguments of the declared shape; the exit code decides."""
 
 import sys
+from functools import partial
 from pathlib import Path
 
+import click
 import pytest
 
 from tenure.errors import InvalidHandler, Refused
@@ -183,3 +185,52 @@ def test_a_command_line_is_never_run_by_a_shell(make_app, outcome_of, tmp_path):
     assert record.output == f"0 ; touch {tmp_path}/x `id`\n"
     assert sys.stdout is not None
     assert not (tmp_path / "x").exists()
+
+
+async def main_later(argv):
+    """Never awaited."""
+
+
+async def generate_later(argv):
+    yield argv
+
+
+def generate(argv):
+    yield argv
+
+
+@pytest.mark.parametrize(
+    ("target", "what"),
+    [
+        (main_later, "coroutine function"),
+        (partial(main_later), "coroutine function"),
+        (click.command()(main_later), "coroutine function"),
+        (generate, "generator function"),
+        (generate_later, "generator function"),
+        (5, "needs a callable"),
+    ],
+)
+def test_a_command_whose_call_would_run_nothing_is_refused_where_it_is_added(make_app, target, what):
+    app = make_app()
+
+    with pytest.raises(InvalidHandler, match=f"command 'report' .*{what}"):
+        app.command("report", target)
+    with pytest.raises(Refused, match="none is declared"):
+        app.define("command", "report").dispatch()
+
+
+def test_an_async_command_of_the_settings_fails(run_command):
+    record = run_command("report", "report", run="office:main_later")
+
+    assert (record.state, "coroutine function" in record.failures[-1].message) == ("dead", True)
+
+
+@pytest.mark.parametrize("target", [lambda: main_later([]), click.command("x")(lambda: main_later([]))])
+def test_a_command_that_returns_a_coroutine_fails(make_app, outcome_of, target):
+    app = make_app()
+    app.command("report", target)
+
+    record = outcome_of(app, "command", "report")
+
+    assert (record.state, record.failures[-1].type) == ("dead", "InvalidHandler")
+    assert "command 'report' returned an object of type 'coroutine'" in record.failures[-1].message

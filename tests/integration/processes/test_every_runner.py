@@ -76,3 +76,12 @@ def test_jobs_that_meet_an_open_breaker_wait_for_it_on_every_runner(site, runner
     assert site.burst(runner, 1).code == 0
     assert [counted(site.job(id)) for id in ids] == [("done", 0, 0)] * 2
     assert [len(site.journal("ran", id)) for id in ids] == [1, 1]
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_job_is_never_done_when_its_code_did_not_run(site, runner, counted):
+    awaited, lazy = site.shop.glide_if_awaited.enqueue(), site.shop.glide_lazily.enqueue()
+    assert site.burst(runner, 1).code == 1
+    assert (counted(site.job(awaited)), site.job(awaited).output) == (("done", 0, 0), "7")
+    assert (counted(site.job(lazy)), site.job(lazy).failures[-1].type) == (("dead", 1, 0), "InvalidHandler")
+    assert (len(site.journal("ran", awaited)), site.journal("ran", lazy)) == (1, [])

@@ -36,6 +36,10 @@ def main(argv):
     return int(argv[0]) if argv else None
 
 
+async def main_later(argv):
+    print("never awaited", argv)
+
+
 def bare():
     return {"rows": 3}
 

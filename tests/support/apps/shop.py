@@ -65,6 +65,17 @@ async def glide(number: int = 0) -> int:
 
 
 @app.job
+def glide_if_awaited() -> object:
+    """A plain function that returns a coroutine, as one under a careless decorator does."""
+    return glide(7)
+
+
+@app.job
+def glide_lazily() -> object:
+    return (note("ran") for _ in range(3))
+
+
+@app.job
 def charge(ctx: Context) -> None:
     with ctx.breaker("stripe"):
         note("ran")

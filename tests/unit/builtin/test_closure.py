@@ -1,5 +1,7 @@
 """The closure handler calls any callable of the same process."""
 
+import asyncio
+
 import pytest
 
 from tenure import Tenure
@@ -99,3 +101,48 @@ def test_closures_that_died_are_not_kept_for_ever(monkeypatch):
                 app.define("closure", lambda: 1 / 0).dispatch()
 
         assert len(app.registry.get("closure").shape._waiting) == 3
+
+
+def test_a_generator_function_is_refused(make_app):
+    def generate():
+        yield 1
+
+    with pytest.raises(InvalidPayload, match="generator function"):
+        make_app().define("closure", generate).dispatch()
+
+
+async def tell(seen):
+    await asyncio.sleep(0)
+    seen.append("told")
+    return "told"
+
+
+def test_an_awaitable_that_a_closure_returns_is_awaited_and_then_forgotten(make_app, outcome_of):
+    app, seen = make_app(), []
+
+    record = outcome_of(app, "closure", lambda: tell(seen))
+
+    assert (record.state, record.output, seen) == ("done", "told", ["told"])
+    assert app.registry.get("closure").shape._waiting == {}
+
+
+def test_a_closure_is_kept_for_the_retries_of_the_awaitable_that_it_returns(make_app, outcome_of):
+    runs = []
+
+    async def flaky():
+        runs.append(1)
+        if len(runs) < 3:
+            raise ValueError("not yet")
+
+    record = outcome_of(make_app(), "closure", lambda: flaky(), max_retries=5, backoff="none")
+
+    assert (record.state, len(runs)) == ("done", 3)
+
+
+def test_a_closure_that_returns_a_generator_fails_and_is_kept(make_app, outcome_of):
+    app = make_app()
+
+    record = outcome_of(app, "closure", lambda: (seen for seen in "abc"))
+
+    assert (record.state, record.failures[-1].type) == ("dead", "InvalidHandler")
+    assert len(app.registry.get("closure").shape._waiting) == 1

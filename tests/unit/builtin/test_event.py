@@ -117,3 +117,31 @@ def test_a_handler_of_ones_own_takes_the_place_of_a_built_in_one(make_app, outco
         return f"mine: {name}"
 
     assert outcome_of(app, "event", {"name": "x"}).output == "mine: x"
+
+
+def test_a_generator_function_is_refused_as_a_listener(make_app):
+    def generate(data):
+        yield data
+
+    with pytest.raises(InvalidHandler, match=r"of event .order\.paid. is a generator function"):
+        make_app(**ALLOWED).on("order.paid")(generate)
+
+
+def test_what_a_plain_listener_returns_is_awaited(make_app, outcome_of):
+    app, seen = make_app(**ALLOWED), []
+
+    async def tell(data):
+        seen.append(data["id"])
+
+    app.on("order.paid")(lambda data: tell(data))
+
+    assert (outcome_of(app, "event", PAID).state, seen) == ("done", [7])
+
+
+def test_a_listener_whose_code_did_not_run_has_failed(make_app, outcome_of):
+    app = make_app(**ALLOWED)
+    app.on("order.paid")(lambda data: map(print, data))
+
+    record = outcome_of(app, "event", PAID)
+
+    assert (record.state, "whose code has not run" in record.failures[-1].message) == ("dead", True)

@@ -3,7 +3,7 @@
 import pytest
 
 from tenure.definition.handler import Queues
-from tenure.errors import InvalidJob
+from tenure.errors import InvalidHandler, InvalidJob
 
 
 class Emails:
@@ -77,3 +77,13 @@ def test_the_classes_of_some_queues_come_once_and_in_order(queues):
     classes = queues.classes(["reports", "emails", "other", "emails"])
 
     assert [cls.name for cls in classes] == ["reports", "emails"]
+
+
+@pytest.mark.parametrize("hook", ["setup", "refresh"])
+def test_a_hook_that_is_a_generator_function_is_refused(queues, hook):
+    def generate(self, worker):
+        yield worker
+
+    with pytest.raises(InvalidHandler, match=f"{hook} of queue 'films' is a generator function"):
+        queues.add(type("Films", (), {"name": "films", hook: generate})())
+    assert queues.classes(["films"]) == []

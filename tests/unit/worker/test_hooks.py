@@ -54,16 +54,15 @@ class Queue:
         self._work = {"setup": setup, "refresh": refresh}
 
     def setup(self, worker):
-        self._call("setup", worker)
+        return self._call("setup", worker)
 
     def refresh(self, worker):
-        self._call("refresh", worker)
+        return self._call("refresh", worker)
 
     def _call(self, name, worker):
         self.told.append((name, worker))
         self.calls.release()
-        if self._work[name]:
-            self._work[name]()
+        return self._work[name]() if self._work[name] else None
 
 
 def test_setup_is_called_once_and_refresh_every_interval(serve):
@@ -146,3 +145,19 @@ def test_hooks_may_be_async(serve):
 
     serve(Async())
     assert Async.called.wait(WAIT_SECONDS)
+
+
+def test_what_a_plain_hook_returns_is_awaited(serve):
+    called = threading.Event()
+
+    async def set_up(worker):
+        called.set()
+
+    serve(Queue(setup=lambda: set_up("worker-1")))
+    assert called.wait(WAIT_SECONDS)
+
+
+def test_a_hook_whose_code_did_not_run_is_logged(serve, record):
+    serve(Queue(setup=lambda: map(print, "abc")))
+    eventually(lambda: record)
+    assert "setup of queue 'films' failed" in record[0]

@@ -1,10 +1,10 @@
 """The child of the `event_loop` runner: hundreds of coroutines on one loop; sync handlers run on threads beside it."""
 
 import asyncio
-import inspect
 import os
 import time
 from collections import deque
+from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -12,6 +12,7 @@ from typing import Any
 
 from tenure.clock import Clock
 from tenure.definition import context
+from tenure.definition.callables import PLAIN_TYPES, completed
 from tenure.definition.context import Link
 from tenure.execution.attempt import (
     Attempt,
@@ -152,22 +153,23 @@ class LoopPerformer:
         try:
             if attempt.handler.make is not None:
                 instance = (attempt.handler.make(),)
-                await with_timeout(_call_hook(hook_of(instance[0], "before_run"), run.context), run.time_left)
+                await with_timeout(_call_hook(hook_of(instance[0], "before_run"), run.context), run.time_left())
             self._capture.begin()
-            limit = run.time_left if instance else attempt.timeout
+            limit = run.time_left() if instance else attempt.timeout
             result = await with_timeout(attempt.handler.call(*instance, run.context, value), limit)
+            if type(result) not in PLAIN_TYPES and isinstance(result, Awaitable):
+                result = await with_timeout(completed(result, "the handler"), run.time_left())
+            exit_if_forked(self._pid)
+            outcome = run.succeeded(result, self._capture.take())
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             exit_if_forked(self._pid)
             outcome = run.failed(error, self._clock.now())
-        else:
-            exit_if_forked(self._pid)
-            outcome = run.succeeded(result, self._capture.take())
         if instance:
             with logging_errors_of_after_run(run.context):
                 hook = hook_of(instance[0], "after_run")
-                await with_timeout(_call_hook(hook, run.context, outcome), run.time_left_for_after_run)
+                await with_timeout(_call_hook(hook, run.context, outcome), run.time_left_for_after_run())
         return outcome
 
     async def _perform_on_thread(self, attempt: Attempt, link: Link) -> Outcome:
@@ -186,8 +188,8 @@ class LoopPerformer:
 
 async def _call_hook(hook: Hook | None, *arguments: Any) -> None:
     """Call a sync or async hook."""
-    if hook is not None and inspect.iscoroutine(result := hook(*arguments)):
-        await result
+    if hook is not None:
+        await completed(hook(*arguments), "a hook of the handler")
 
 
 def _perform_once(performer: Performer, attempt: Attempt, link: Link) -> Outcome:

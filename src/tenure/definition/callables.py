@@ -1,0 +1,67 @@
+"""Callables of the user: whether calling one runs its code, and what to do with a result that still has to run.
+
+A call of a generator function, or of a coroutine function, runs none of its code. What can be seen at registration is
+refused there. The rest is found by its result: an awaitable is awaited, and everything else that is lazy is an error.
+"""
+
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from functools import partial
+from itertools import starmap
+from typing import Any
+
+from tenure.errors import InvalidHandler
+
+PLAIN_TYPES = frozenset({type(None), str, bool, int, float, bytes, list, tuple, dict})  # never awaitable
+_LAZY_TYPES = (Awaitable, Generator, AsyncGenerator, map, filter, starmap)
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether a call returns a coroutine, as far as that can be seen; it sees partial objects and `__call__`."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(_code_behind(function))
+
+
+def refuse_generator(function: Any, what: str) -> None:
+    """Refuse a generator function, sync or async. `what` names it in the message."""
+    code = _code_behind(function)
+    if inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
+        raise InvalidHandler(
+            f"{what} is a generator function (it has 'yield'), so a call would run none of its code; "
+            "use return, or call it from a function that consumes it"
+        )
+
+
+def refuse_lazy(result: Any, what: str) -> None:
+    """Refuse a result whose code has not run: an awaitable, a generator, or what `map` and `filter` return."""
+    if isinstance(result, _LAZY_TYPES) or _is_generator_context_manager(result):
+        if inspect.iscoroutine(result):
+            result.close()  # the error below says more than the warning about a coroutine that was never awaited
+        raise InvalidHandler(
+            f"{what} returned an object of type {type(result).__name__!r}, whose code has not run; "
+            "consume it first: await it, loop over it, or pass it to list()"
+        )
+
+
+async def completed(result: Any, what: str) -> Any:
+    """The value behind an awaitable; it may return another one."""
+    while isinstance(result, Awaitable):
+        result = await result
+    refuse_lazy(result, what)
+    return result
+
+
+def name_of(function: Any) -> str:
+    return getattr(function, "__qualname__", repr(function)[:80])
+
+
+def _code_behind(function: Any) -> Any:
+    while isinstance(function, partial):
+        function = function.func
+    if inspect.isroutine(function) or inspect.isclass(function):
+        return function
+    return getattr(type(function), "__call__", function)  # noqa: B004 - the method itself is inspected
+
+
+def _is_generator_context_manager(result: Any) -> bool:
+    """Whether a function with `@contextmanager` returned it: its code runs only in a `with`."""
+    return type(result).__module__ == "contextlib" and isinstance(getattr(result, "gen", None), _LAZY_TYPES)
