@@ -7,11 +7,11 @@ from typing import Any
 from msgspec import Struct, convert
 
 from tenure.builtin.authorisation import CheckedShape
-from tenure.definition.callables import completed, name_of, refuse_generator, refuse_lazy
+from tenure.definition.callables import check_callable, completed, name_of, refuse_lazy
 from tenure.definition.context import Context
 from tenure.definition.handler import Handler
 from tenure.definition.payload import Shape
-from tenure.errors import InvalidHandler, ListenersFailed, Refused
+from tenure.errors import ListenersFailed, Refused
 from tenure.permissions import Event
 
 Subscriber = Callable[[Any], Any]
@@ -32,9 +32,7 @@ class Subscribers:
         self._subscribers: dict[str, list[Subscriber]] = {}
 
     def add(self, name: str, subscriber: Subscriber) -> None:
-        if not callable(subscriber):
-            raise InvalidHandler(f"a listener of event {name!r} must be callable, got {subscriber!r:.80}")
-        refuse_generator(subscriber, f"the listener {name_of(subscriber)!r} of event {name!r}")
+        check_callable(subscriber, f"a listener of event {name!r}")
         self._subscribers.setdefault(name, []).append(subscriber)
 
     def authorise(self, payload: EventPayload) -> None:

@@ -31,6 +31,13 @@ def refuse_generator(function: Any, what: str) -> None:
         )
 
 
+def check_callable(function: Any, what: str) -> None:
+    """Refuse what cannot be called, and generator functions."""
+    if not callable(function):
+        raise InvalidHandler(f"{what} must be callable, got {function!r:.80}")
+    refuse_generator(function, f"{name_of(function)!r}, {what},")
+
+
 def refuse_lazy(result: Any, what: str) -> None:
     """Refuse a result whose code has not run: an awaitable, a generator, or what `map` and `filter` return."""
     if isinstance(result, _LAZY_TYPES) or _is_generator_context_manager(result):

@@ -13,7 +13,7 @@ from typing import Any, Protocol, get_type_hints, runtime_checkable
 
 import msgspec
 
-from tenure.definition.callables import is_async, name_of, refuse_generator
+from tenure.definition.callables import check_callable, is_async, name_of, refuse_generator
 from tenure.definition.context import Breakers, Context, always_closed
 from tenure.definition.job import JobOptions, check_key, check_queue, normalise
 from tenure.definition.payload import PayloadShape, Shape, Upcaster, check_versions, upcast
@@ -63,7 +63,7 @@ class Handler:
 
     def with_middleware(self, middleware: Sequence[Middleware]) -> "Handler":
         """The same handler with its call wrapped."""
-        return replace(self, call=_wrap(self.call, middleware, is_async=self.is_async)) if middleware else self
+        return replace(self, call=_wrap(self.call, middleware, wraps_async=self.is_async)) if middleware else self
 
     def with_breakers(self, breakers: Breakers) -> "Handler":
         """The same handler; its context finds these breakers."""
@@ -118,6 +118,7 @@ def _with_options(handler: Handler, options: dict[str, Any]) -> Handler:
     retry, version = options.pop("retry", None), options.pop("payload_version", 1)
     upcasters, middleware = options.pop("upcasters", {}), options.pop("middleware", ())
     check_versions(handler.key, version, upcasters)
+    _check_middleware(handler, middleware)
     return replace(
         handler.with_middleware(middleware),
         retry=retry,
@@ -127,12 +128,26 @@ def _with_options(handler: Handler, options: dict[str, Any]) -> Handler:
     )
 
 
-def _wrap(call: Callable[..., Any], middleware: Sequence[Middleware], *, is_async: bool) -> Callable[..., Any]:
+def _wrap(call: Callable[..., Any], middleware: Sequence[Middleware], *, wraps_async: bool) -> Callable[..., Any]:
     """The call inside every middleware of its kind: functions around functions, coroutines around coroutines."""
     for each in reversed(middleware):
-        if inspect.iscoroutinefunction(each) is is_async:
+        if is_async(each) is wraps_async:
             call = partial(_call_inside, each, call)
     return call
+
+
+def _check_middleware(handler: Handler, middleware: Any) -> None:
+    """Refuse what cannot wrap this handler: a middleware that is left out might be the one that checks permissions."""
+    if not isinstance(middleware, Sequence):
+        raise InvalidHandler(f"the middleware of handler {handler.key!r} must be a list, got {middleware!r:.80}")
+    for each in middleware:
+        check_callable(each, "a middleware")
+        if is_async(each) is not handler.is_async:
+            kind, other = ("async", "a plain function") if handler.is_async else ("a plain function", "async")
+            raise InvalidHandler(
+                f"handler {handler.key!r} is {kind}, and its middleware {name_of(each)!r} is {other}, so it would not "
+                f"be called; write it as {'async def' if handler.is_async else 'def'} for this handler"
+            )
 
 
 def _call_inside(middleware: Middleware, call: Callable[..., Any], *arguments: Any) -> Any:
@@ -270,6 +285,7 @@ class Registry:
 
     def use(self, middleware: Middleware) -> None:
         """Wrap every handler: the registered ones, and those that are registered later."""
+        check_callable(middleware, "a middleware")
         self._middleware.append(middleware)
         unwrapped = {**self._builtins, **self._own}
         self._wrapped = {key: handler.with_middleware(self._middleware) for key, handler in unwrapped.items()}

@@ -1,8 +1,11 @@
 """Middleware: plain functions around handlers, in order, inside the deadline."""
 
+from functools import partial
+
 import pytest
 
 from tenure import Context
+from tenure.errors import InvalidHandler
 from tenure.testing import run_due
 
 pytestmark = pytest.mark.timeout(60, method="thread")  # the runner needs the alarm that the other method uses
@@ -120,3 +123,64 @@ def test_middleware_surrounds_the_method_of_a_handler_class(app, told, telling):
 
     assert run_due(app) == {"acked": 1}
     assert told == ["own before greet", "own after Ada"]
+
+
+async def check_async(ctx, proceed):
+    return await proceed()
+
+
+class CheckAsync:
+    async def __call__(self, ctx, proceed):
+        return await proceed()
+
+
+def check(ctx, proceed):
+    return proceed()
+
+
+def generate(ctx, proceed):
+    yield proceed()
+
+
+@pytest.mark.parametrize("middleware", [check_async, CheckAsync(), partial(check_async)])
+def test_async_middleware_is_refused_for_a_plain_handler(app, middleware):
+    with pytest.raises(InvalidHandler, match=r"handler 'greet' is a plain function, and its middleware .* is async"):
+        app.job(name="greet", middleware=[middleware])(lambda: None)
+    assert "greet" not in app.registry
+
+
+def test_plain_middleware_is_refused_for_an_async_handler(app):
+    class Greeter:
+        middleware = (check,)
+
+        async def handle(self): ...
+
+    with pytest.raises(InvalidHandler, match="is async, and its middleware 'check' is a plain function"):
+        app.register("greet", Greeter)
+    assert "greet" not in app.registry
+
+
+def test_an_object_with_an_async_call_surrounds_async_handlers(app):
+    @app.job(middleware=[CheckAsync()])
+    async def greet() -> str:
+        return "Ada"
+
+    id = greet.enqueue()
+    run_due(app)
+    assert app.backend.jobs.find(id).output == "Ada"
+
+
+@pytest.mark.parametrize("middleware", [[5], [None], [generate], 5, check])
+def test_what_cannot_be_middleware_is_refused(app, middleware):
+    with pytest.raises(InvalidHandler, match="middleware"):
+        app.job(name="greet", middleware=middleware)(lambda: None)
+    assert "greet" not in app.registry
+
+
+@pytest.mark.parametrize("middleware", [5, generate])
+def test_what_cannot_be_middleware_of_the_app_is_refused(app, middleware):
+    with pytest.raises(InvalidHandler, match="middleware"):
+        app.middleware(middleware)
+
+    app.job(name="greet")(lambda: None).enqueue()
+    assert run_due(app) == {"acked": 1}

@@ -123,7 +123,7 @@ def test_a_generator_function_is_refused_as_a_listener(make_app):
     def generate(data):
         yield data
 
-    with pytest.raises(InvalidHandler, match=r"of event .order\.paid. is a generator function"):
+    with pytest.raises(InvalidHandler, match=r"of event .order\.paid., is a generator function"):
         make_app(**ALLOWED).on("order.paid")(generate)
 
 
