@@ -145,6 +145,10 @@ class ResultTimeout(TenureError, TimeoutError):
     """A caller waited for the result of a job, and the job has not ended yet."""
 
 
+class ResultCut(TenureError):
+    """The result of a job was longer than the setting `max_output` allows, so only its beginning is stored."""
+
+
 class JobFailed(TenureError):
     """A job on the `sync` backend, or a job whose result was requested, ended without success."""
 

@@ -38,6 +38,7 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
 
     `wait` is known only for the first attempt of a job; `memory` is the peak of its process so far, in bytes.
     `cpu` and `memory` are unknown if jobs share a thread or were killed. With `is_json`, the output is a JSON result.
+    `output_length` is the full length, in characters, of an output that was cut before it was stored.
     """
 
     handler: str
@@ -48,6 +49,7 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     memory: int | None = None
     worker: str | None = None
     is_json: bool = False
+    output_length: int | None = None
 
 
 class Settlement(Struct, frozen=True, gc=False):

@@ -316,12 +316,14 @@ class ManualJob:
             context.leave(token)
 
     def succeeded(self, result: Any) -> Outcome:
+        output, length = normalise(result)
         return Outcome(
             kind="succeeded",
             started=self._started,
             seconds=self._seconds(),
-            output=normalise(result, ""),
+            output=output,
             is_json=is_json(result),
+            output_length=length,
         )
 
     def failed(self, error: BaseException | None, now: int) -> Outcome:

@@ -11,7 +11,7 @@ from tenure.backends.contract import Parts, required
 from tenure.backends.parts import StatsStore
 from tenure.backends.records import JobRecord, WorkerRecord
 from tenure.clock import MICROSECOND, Clock
-from tenure.errors import BackendError, JobFailed, JobNotFound, ResultTimeout
+from tenure.errors import BackendError, JobFailed, JobNotFound, ResultCut, ResultTimeout
 from tenure.events import END_STATES
 from tenure.metrics.queue_signals import EarlierCounts, QueueSignals, queue_signals
 from tenure.metrics.statistics import SLOT_MICROSECONDS, By, Summary, merge_slots, summaries
@@ -47,10 +47,16 @@ def _why(may_wait: bool) -> str:
 
 
 def value_of(record: JobRecord) -> Any:
-    """What the handler returned, as far as it is stored; a value that was cut, or is not JSON, is returned as text."""
+    """What the handler returned; a value that is not JSON is returned as text. Raises if the stored value was cut."""
     if record.state != "done":
         error = f": {record.failures[-1].type}: {record.failures[-1].message}" if record.failures else ""
         raise JobFailed(f"job {record.id!r} is {record.state} ({record.reason}){error}")
+    if record.run is not None and record.run.output_length is not None:
+        raise ResultCut(
+            f"the result of job {record.id!r} has {record.run.output_length} characters, and only its beginning is "
+            "stored (`output` of the job's record): raise the setting max_output up to 65536, or let the job store "
+            "large data elsewhere and return its location"
+        )
     if record.output is None or record.run is None or not record.run.is_json:
         return record.output
     try:

@@ -20,13 +20,14 @@ _CHUNK = 65_536
 _POLL_SECONDS = 0.1  # between checks whether the program has ended
 _DRAIN_TIMEOUT = 0.5  # for reading what is left in the pipes of an ended program
 _TAIL_BYTES = 2_000
+_MAX_KEPT = 65_536 - 64  # a record has 65 536 characters, and the note about the full size needs some of them
 
 
 class CapturedOutput:
     """The beginning of a stream, up to a limit, and its last bytes."""
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self._limit = min(limit, _MAX_KEPT)
         self._size = 0
         self._head = bytearray()
         self._tail = bytearray()

@@ -37,7 +37,17 @@ from tenure.errors import (
     StopNow,
 )
 from tenure.execution.deadline import AlarmDeadline, Deadline
-from tenure.execution.outcome import Capture, Outcome, OutcomeKind, UsageMeter, is_json, normalise, outcome_now
+from tenure.execution.outcome import (
+    NOTHING_PRINTED,
+    Capture,
+    Outcome,
+    OutcomeKind,
+    Printed,
+    UsageMeter,
+    is_json,
+    normalise,
+    outcome_now,
+)
 from tenure.guards.guard import Refusal
 from tenure.wire.envelope import Envelope
 
@@ -216,12 +226,19 @@ class RunningAttempt(Struct, frozen=True):
         deadline = self.context.deadline
         return None if deadline is None else max(deadline + _AFTER_RUN_GRACE - monotonic(), _MIN_LIMIT)
 
-    def succeeded(self, result: Any, printed: str) -> Outcome:
+    def succeeded(self, result: Any, printed: Printed) -> Outcome:
         seconds = perf_counter() - self.begun
-        if result is None and not printed:  # most handlers return and print nothing
+        if result is None and printed is NOTHING_PRINTED:  # most handlers return and print nothing
             return Outcome(kind="succeeded", started=self.started, seconds=seconds)
-        output = normalise(result, printed)
-        return Outcome(kind="succeeded", started=self.started, seconds=seconds, output=output, is_json=is_json(result))
+        output, length = normalise(result, printed)
+        return Outcome(
+            kind="succeeded",
+            started=self.started,
+            seconds=seconds,
+            output=output,
+            is_json=is_json(result),
+            output_length=length,
+        )
 
     def failed(self, error: BaseException, now: int) -> Outcome:
         """The outcome of an attempt that raised: what the handler asked for, or what went wrong.

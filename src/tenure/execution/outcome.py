@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Literal, TextIO, cast
+from typing import Any, Literal, NamedTuple, TextIO, cast
 
 import msgspec
 from msgspec import Struct, structs
@@ -65,6 +65,7 @@ class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `delay` is the wait that the handler asked for, if it did. `started` is UTC microseconds.
     `refusal` comes from the guard that the handler met while it ran; the job waits for that guard.
     `cpu` is in seconds. `memory` is the peak of the process in bytes. With `is_json`, `output` is the result as JSON.
+    `output_length` is the full length of an output that was cut.
     """
 
     kind: OutcomeKind
@@ -78,6 +79,7 @@ class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory: int | None = None
     is_json: bool = False
     refusal: Refusal | None = None
+    output_length: int | None = None
 
     @property
     def ok(self) -> bool:
@@ -94,19 +96,33 @@ def is_json(value: Any) -> bool:
     return value is not None and not isinstance(value, str)
 
 
-def normalise(value: Any, printed: str) -> str | None:
-    """One text for what a handler returned and printed.
+class Printed(NamedTuple):
+    """What a handler printed; of a long text the beginning, and how many characters were dropped."""
+
+    text: str = ""
+    dropped: int = 0
+
+
+NOTHING_PRINTED = Printed()
+
+
+def normalise(value: Any, printed: Printed = NOTHING_PRINTED) -> tuple[str | None, int | None]:
+    """One text for what a handler returned and printed; if it was cut, also its full length.
 
     A result that is text is kept as text, and the printed text follows it. Any other result becomes JSON.
     It raises InvalidHandler if the result, or a value in it, is a generator or an awaitable: its code has not run.
     """
+    text, length = printed.text, len(printed.text) + printed.dropped
     if value is None:
-        return truncate(printed) if printed else None
-    if not isinstance(value, str):
-        return truncate(_to_json(value))
-    if printed:
-        value = f"{value}{printed}" if printed.startswith("\n") else f"{value}\n{printed}"
-    return truncate(value)
+        if not text:
+            return None, None
+    elif not isinstance(value, str):
+        text = _to_json(value)
+        length = len(text)
+    else:
+        end = "" if text.startswith("\n") or not text else "\n"
+        text, length = f"{value}{end}{text}", len(value) + len(end) + length
+    return truncate(text, length=length), None if length <= MAX_OUTPUT else length
 
 
 def _to_json(value: Any) -> str:
@@ -166,17 +182,18 @@ class Capture:
             _printed.set(printed)
         printed.is_open = True
 
-    def take(self) -> str:
+    def take(self) -> Printed:
         """Everything that was printed since `begin`."""
         printed = _printed.get()
         if printed is None:
-            return ""
+            return NOTHING_PRINTED
         printed.is_open = False
         if not printed.parts:
-            return ""
+            return NOTHING_PRINTED
         text = "".join(printed.parts)
+        dropped = printed.size - len(text)
         printed.parts, printed.size = [], 0
-        return text
+        return Printed(text, dropped)
 
     def write(self, text: str) -> int:
         printed = _printed.get()
@@ -186,7 +203,7 @@ class Capture:
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         if printed.size <= MAX_OUTPUT:
             printed.parts.append(text)
-            printed.size += len(text)
+        printed.size += len(text)
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:

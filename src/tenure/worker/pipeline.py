@@ -93,7 +93,9 @@ class Pipeline:
         if outcome.refusal is not None:
             return self.guards.refuse(attempt.ticket, outcome.refusal, self.clock.now())
         if outcome.output is not None and len(outcome.output) > self._defaults.max_output:
-            outcome = structs.replace(outcome, output=truncate(outcome.output, self._defaults.max_output))
+            length = outcome.output_length or len(outcome.output)
+            text = truncate(outcome.output, self._defaults.max_output, length)
+            outcome = structs.replace(outcome, output=text, output_length=length)
         verdict = decide(attempt, outcome, self._defaults.retry, run_of(attempt, outcome, self.worker))
         if attempt.envelope.callbacks is UNSET and not isinstance(verdict, Abandon):
             return verdict  # most jobs: their end enqueues nothing
@@ -169,6 +171,7 @@ def run_of(attempt: Attempt, outcome: Outcome, worker: str | None) -> Run:
         outcome.memory,
         worker,
         outcome.is_json,
+        outcome.output_length,
     )
 
 

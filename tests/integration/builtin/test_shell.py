@@ -290,3 +290,10 @@ def test_a_program_that_closes_its_output_is_waited_for(run_shell):
 def test_the_payload_must_be_a_list(make_app):
     with pytest.raises(ValueError, match="Expected `array`"):
         make_app(shell={"allow": [ECHO]}).define("shell", "/bin/echo x").dispatch()
+
+
+def test_the_note_about_a_flood_of_output_fits_into_the_record(run_shell):
+    record = run_shell([PYTHON, "-c", "import sys; sys.stdout.write('a' * 70000)"])
+
+    assert record.output.endswith("a… (70000 bytes in all)")
+    assert record.run.output_length is None

@@ -20,7 +20,7 @@ def printed_by():
         with capture.installed():
             capture.begin()
             code()
-            return capture.take()
+            return capture.take().text
 
     return run
 
@@ -49,7 +49,7 @@ def test_what_is_printed_before_and_after_passes_through(capsys):
         print("before")
         capture.begin()
         print("kept")
-        taken = capture.take()
+        taken = capture.take().text
         print("after")
 
     assert taken == "kept\n"
@@ -107,7 +107,7 @@ def test_lanes_that_end_in_any_order_give_the_stream_back(capsys):
     lanes[0].__exit__(None, None, None)
     second.begin()
     print("kept")
-    taken = second.take()
+    taken = second.take().text
     print("after")
     lanes[1].__exit__(None, None, None)
 
@@ -130,3 +130,18 @@ def test_the_stand_in_has_the_attributes_of_the_stream():
         sys.stdout.flush()
 
     assert encoding.lower() == "utf-8"
+
+
+def test_what_is_dropped_of_a_long_text_is_counted():
+    capture = Capture()
+    with capture.installed():
+        capture.begin()
+        for _ in range(100):
+            print("x" * 999)
+        text, dropped = capture.take()
+        capture.begin()
+        nothing = capture.take()
+
+    assert len(text) < 2 * MAX_OUTPUT
+    assert len(text) + dropped == 100_000
+    assert nothing == ("", 0)

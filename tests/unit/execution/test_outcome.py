@@ -1,12 +1,13 @@
 """What a handler returned and printed, as one text."""
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pydantic
 import pytest
 
-from tenure.execution.outcome import MAX_OUTPUT, Outcome, normalise
+from tenure.execution.outcome import MAX_OUTPUT, Outcome, Printed, normalise
 
 
 @dataclass
@@ -50,27 +51,36 @@ class Odd:
     ],
 )
 def test_output_is_text_as_it_is_and_json_for_everything_else(returned, printed, output):
-    assert normalise(returned, printed) == output
+    assert normalise(returned, Printed(printed)) == (output, None)
 
 
 @pytest.mark.parametrize(("returned", "printed"), [("a" * 100_000, ""), (None, "a" * 100_000), (["a" * 100_000], "")])
 def test_long_output_is_cut_and_says_so(returned, printed):
-    output = normalise(returned, printed)
+    length = len(printed) or len(returned if isinstance(returned, str) else json.dumps(returned))
 
-    assert len(output) < MAX_OUTPUT + 100
-    assert output.endswith("characters in all)")
+    output, full_length = normalise(returned, Printed(printed))
+
+    assert output == f"{output[:MAX_OUTPUT]}… ({length} characters in all)"
+    assert full_length == length
+
+
+def test_what_was_dropped_while_it_was_printed_counts_too():
+    output, length = normalise("returned", Printed("a" * MAX_OUTPUT, 10_000))
+
+    assert (length, output.startswith("returned\naaa")) == (MAX_OUTPUT + 10_009, True)
+    assert output.endswith(f"a… ({length} characters in all)")
 
 
 @pytest.mark.parametrize(("returned", "printed"), [("\ud800", ""), (None, "\ud800")])
 def test_output_can_always_be_stored_as_utf8(returned, printed):
-    assert normalise(returned, printed) == "\\ud800"
+    assert normalise(returned, Printed(printed)) == ("\\ud800", None)
 
 
 def test_a_result_that_holds_itself_is_still_shown():
     loop = []
     loop.append(loop)
 
-    assert normalise(loop, "") == "[[...]]"
+    assert normalise(loop) == ("[[...]]", None)
 
 
 @pytest.mark.parametrize(("kind", "ok"), [("succeeded", True), ("failed", False), ("cancelled", False)])

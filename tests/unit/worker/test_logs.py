@@ -120,6 +120,13 @@ def test_long_output_is_cut_in_the_log_and_in_the_history(made):
     assert app.backend.jobs.find(id).output == f"hello {'A' * 34}… (106 characters in all)"
 
 
+def test_output_that_was_cut_twice_keeps_its_full_length(made):
+    app, _ = made
+    record = app.backend.jobs.find(run(app, "greet", name="A" * 70_000))
+    assert record.output == f"hello {'A' * 34}… (70006 characters in all)"
+    assert record.run.output_length == 70_006
+
+
 def test_characters_that_control_a_terminal_are_escaped_in_the_execution_log(tmp_path):
     log = tmp_path / "jobs.log"
     with Tenure("memory://", execution_log=str(log)) as app:
