@@ -9,7 +9,7 @@ from msgspec import structs
 
 from tenure.definition.handler import Handler
 from tenure.definition.job import Job, JobOptions
-from tenure.errors import InvalidHandler
+from tenure.errors import InvalidHandler, InvalidJob
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,10 +63,18 @@ class Using(Generic[P]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> str:
         """Put one job on its queue; returns its id."""
-        return self._enqueue(self.build(*args, **kwargs), **self._enqueue_options)
+        return self._enqueue(self._build(args, kwargs), **self._enqueue_options)
 
     def build(self, *args: P.args, **kwargs: P.kwargs) -> Job:
-        """The job that `enqueue` would send, not yet sent."""
+        """The job that `enqueue` would send, not yet sent. A job cannot hold a connection, so one is refused here."""
+        if self._enqueue_options:
+            raise InvalidJob(
+                f"a job of {self._handler.key!r} cannot hold the connection that using() was given; call enqueue() "
+                "here, or build the job without it and call app.enqueue(job, connection=...)"
+            )
+        return self._build(args, kwargs)
+
+    def _build(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Job:
         job = copy(self._template)  # the template was checked when it was made; a new Job is checked again: 3 µs, not 1
         structs.force_setattr(job, "payload", self._bind(args, kwargs))
         return job

@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 from sqlalchemy.orm import Session
 
 from tenure import Tenure
-from tenure.errors import BackendError
+from tenure.errors import BackendError, InvalidJob
 from tenure.wire.signing import new_key
 from tests.support.servers.fixtures import _login
 
@@ -125,10 +125,19 @@ def test_a_job_is_rolled_back_with_the_callers_transaction(held):
 
 def test_options_and_connection_go_together(held):
     app, connection = held
-    job = app.job(greet).using(delay="1h").using(connection=connection, priority="high").build(name="a")
-    id = app.enqueue(job, connection=connection)
+    id = app.job(greet).using(delay="1h").using(connection=connection, priority="high").enqueue(name="a")
     connection.commit()
     assert (app.backend.jobs.find(id).state, app.backend.jobs.find(id).priority) == ("delayed", 8)
+
+
+def test_a_built_job_cannot_hold_a_connection(held):
+    app, connection = held
+    with pytest.raises(InvalidJob, match=r"cannot hold the connection .* app\.enqueue\(job, connection=\.\.\.\)"):
+        app.job(greet).using(connection=connection).using(priority="high").build(name="a")
+    app.enqueue(app.job(name="again")(greet).build(name="a"), connection=connection)
+    assert ready(app) == 0
+    connection.commit()
+    assert ready(app) == 1
 
 
 def test_a_known_id_is_stored_once(held):
