@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tenure.app.open_backends import check_may_leave_process
 from tenure.backends.contract import Parts
 from tenure.backends.ledger import ALL_SCHEDULES, Ledger, TickRecord, TickState
 from tenure.cron.builder import Schedules
@@ -15,7 +16,6 @@ from tenure.cron.publisher import TickPublisher
 from tenure.cron.schedule import DueTick, Schedule, tick_id
 from tenure.cron.scheduler import Scheduler
 from tenure.cron.tick_recorder import TickRecorder
-from tenure.definition.job import Job
 from tenure.errors import SettingsError
 from tenure.events import Listeners
 
@@ -133,8 +133,11 @@ if TYPE_CHECKING:
 def schedules_of(app: "Tenure") -> Schedules:
     """An empty registry with the time zone, the handlers and the setting `schedules` of this app."""
 
-    def check(job: Job) -> None:
+    def check(schedule: Schedule) -> None:
+        job = schedule.job
         handler = app.registry.resolve(job.handler, app.queues.resolve(job.queue))
+        if handler.in_process and not schedule.inline:
+            check_may_leave_process(handler, app.backend)
         handler.shape.pack(job.payload)
 
     return Schedules(app.settings.timezone, check, lambda: _register(app, app.settings.schedules))

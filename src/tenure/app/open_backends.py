@@ -168,7 +168,7 @@ class Sealer:
         if (queue := self.queues.resolve(job.queue)) != job.queue:
             job = job.replace(queue=queue)
         handler = self.registry.resolve(job.handler, job.queue)
-        _check_may_leave_process(handler, opened.backend)
+        check_may_leave_process(handler, opened.backend)
         callbacks = self._callbacks(job, opened, now, depth + 1) if job.has_followers else None
         packed = handler.shape.pack(job.payload)
         envelope = opened.wire.envelope(job, packed, identifier, now, handler.version, callbacks)
@@ -197,7 +197,7 @@ class Sealer:
         return Follower(message, job.delay)
 
 
-def _check_may_leave_process(handler: Handler, backend: Backend) -> None:
+def check_may_leave_process(handler: Handler, backend: Backend) -> None:
     if handler.in_process and not backend.in_process:
         raise InvalidJob(
             f"a {handler.key!r} job cannot leave this process, and this backend sends it to others; "

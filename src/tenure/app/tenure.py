@@ -87,7 +87,7 @@ class Tenure:
             self.listeners.add(WorkerCounters(self.metrics))
         self._builtins = Builtins(self.settings.command, self.settings.shell, self.settings.event, self.settings.http)
         builtins = self._builtins.handlers(self.settings.max_retries)
-        self.registry = Registry(self.settings.allow, builtins, self._breaker)
+        self.registry = Registry(self.settings.allow, builtins, self._breaker, self._builtins.missing)
         self.queues = Queues()
         self._backends = OpenBackends(self.settings, self.clock, self._run_now, self.metrics)
         tracing = find_tracing(self.settings.tracing)

@@ -6,7 +6,7 @@ from tenure.builtin.closure import closure_handler
 from tenure.builtin.command import Commands, command_handler
 from tenure.builtin.event import Subscribers, event_handler
 from tenure.builtin.shell import shell_handler
-from tenure.builtin.url import url_handler
+from tenure.builtin.url import MISSING_EXTRA, has_extra, url_handler
 from tenure.definition.handler import Handler
 from tenure.permissions import Command, Event, Http, Shell
 
@@ -19,6 +19,7 @@ class Builtins:
         self.subscribers = Subscribers(event)
         self._shell = shell
         self._http = http
+        self.missing = {} if has_extra() else {"url": MISSING_EXTRA}  # why a handler is not available here
 
     def handlers(self, max_retries: int) -> list[Handler]:
         handlers = [
@@ -26,7 +27,7 @@ class Builtins:
             shell_handler(self._shell),
             closure_handler(),
             event_handler(self.subscribers),
-            url_handler(self._http),
+            *([] if self.missing else [url_handler(self._http)]),
         ]
         for handler in handlers:
             handler.defaults["max_retries"] = max_retries

@@ -4,6 +4,9 @@ The host is resolved once and the request goes to that address, under one deadli
 redirects, no proxies and no compression, and certificates are always checked.
 """
 
+import codecs
+import importlib.util
+import re
 import socket
 import time
 from collections.abc import Sequence
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _FRAMING_BYTES = 65_536  # what chunk sizes and trailers may add to a body
 _HEADER_NAME_CHARACTERS = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
+_CHARSETS = ("ascii", "utf", "iso", "cp", "koi8", "gb", "big5", "euc", "shift_jis", "mac")  # other codecs can be slow
+MISSING_EXTRA = "url jobs need httpcore2, which is not installed here; install it with: pip install 'tenure[http]'"
 _OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "user-agent"})
 
 
@@ -59,7 +64,8 @@ class Response(Struct, frozen=True):
     is_cut: bool
 
     def text(self) -> str:
-        return self.body.decode("utf-8", "replace") + ("… (cut)" if self.is_cut else "")
+        charset = charset_of(self.headers.get("content-type", ""))
+        return self.body.decode(charset, "replace") + ("… (cut)" if self.is_cut else "")
 
 
 class Sender:
@@ -90,10 +96,7 @@ class Sender:
     def _send(
         self, destination: Destination, method: str, headers: list[tuple[str, str]], body: bytes, timer: "RequestTimer"
     ) -> Response:
-        try:
-            import httpcore2
-        except ImportError as error:
-            raise RequestFailed("url jobs need httpcore2; install it with: pip install 'tenure[http]'") from error
+        import httpcore2  # imported on use: only url jobs need it
 
         url = httpcore2.URL(
             scheme=destination.scheme, host=destination.host, port=destination.port, target=destination.path
@@ -180,8 +183,23 @@ def url_handler(permitted: Http, find: Resolve = resolve) -> Handler:
     return Handler(key="url", shape=checked, call=sender.perform, is_async=False)
 
 
+def has_extra() -> bool:
+    """Whether the library that sends requests is installed."""
+    return importlib.util.find_spec("httpcore2") is not None
+
+
 def _is_valid_header(name: str, value: str) -> bool:
     return _HEADER_NAME_CHARACTERS.issuperset(name) and all(" " <= each <= "~" or each == "\t" for each in value)
+
+
+def charset_of(content_type: str) -> str:
+    """The character set of a body by its Content-Type header; UTF-8 if it names none that is known."""
+    named = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", content_type, re.IGNORECASE)
+    try:
+        name = codecs.lookup(named[1]).name if named else ""
+    except LookupError:
+        return "utf-8"
+    return name if name.startswith(_CHARSETS) else "utf-8"
 
 
 def retry_after(value: str, now: float) -> float | None:

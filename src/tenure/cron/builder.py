@@ -104,8 +104,8 @@ class Schedules:
     Each builder call is checked at once. Names and dependencies are checked when the app reads its schedules.
     """
 
-    def __init__(self, timezone: str, check: Callable[[Job], Any], register: Callable[[], None]) -> None:
-        """`check` raises if a job could not be enqueued; `register` is called once, before the first read."""
+    def __init__(self, timezone: str, check: Callable[[Schedule], Any], register: Callable[[], None]) -> None:
+        """`check` raises if a schedule could never run; `register` is called once, before the first read."""
         self._timezone = timezone
         self._check = check
         self._register: Callable[[], None] | None = register
@@ -150,7 +150,7 @@ class Schedules:
 
     def _check_job(self, schedule: Schedule) -> None:
         try:
-            self._check(schedule.job)
+            self._check(schedule)
         except TenureError as error:
             raise InvalidSchedule(f"schedule {schedule.name!r} could never run: {error}") from error
 

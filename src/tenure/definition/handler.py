@@ -266,10 +266,12 @@ class Registry:
         allowlists: Mapping[str, Iterable[str]] | None = None,
         builtins: Iterable[Handler] = (),
         breakers: Breakers = always_closed,
+        missing: Mapping[str, str] | None = None,
     ) -> None:
-        """All handlers reach `breakers` through their context."""
+        """All handlers reach `breakers` through their context. `missing` says why a handler is not available here."""
         self._own: dict[str, Handler] = {}
         self._breakers = breakers
+        self._missing = missing or {}
         self._builtins = {handler.key: handler.with_breakers(breakers) for handler in builtins}
         self._wrapped = dict(self._builtins)
         self._middleware: list[Middleware] = []
@@ -294,6 +296,8 @@ class Registry:
         try:
             return self._wrapped[key]
         except KeyError:
+            if key in self._missing:
+                raise UnknownHandler(self._missing[key]) from None
             known = ", ".join(sorted(self._own)) or "none"
             raise UnknownHandler(
                 f"no handler is registered under {key!r} (registered: {known}); "

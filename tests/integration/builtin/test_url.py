@@ -13,7 +13,7 @@ import trustme
 from tenure import Context, Retry
 from tenure.builtin.url import Request, RequestTimer, Sender, retry_after, start_tls
 from tenure.builtin.url_destination import parse_url
-from tenure.errors import Refused, RequestFailed
+from tenure.errors import Refused, RequestFailed, UnknownHandler
 from tenure.permissions import Http
 from tests.support.http_server import Server, response
 
@@ -488,8 +488,40 @@ def test_retry_after_delays_the_job(make_app, serve):
     assert 90_000_000 < record.due_at - app.clock.now() <= 100_000_000
 
 
-def test_without_the_library_the_message_says_how_to_install_it(monkeypatch):
+def test_without_the_library_a_url_job_is_refused_where_it_is_enqueued(monkeypatch, make_app):
     monkeypatch.setitem(sys.modules, "httpcore2", None)
+    app = make_app(http={"allow": ["api.test"]})
 
-    with pytest.raises(RequestFailed, match=r"pip install 'tenure\[http\]'"):
-        send("http://api.test/")
+    with pytest.raises(UnknownHandler, match=r"not installed here; install it with: pip install 'tenure\[http\]'"):
+        app.define("url", {"url": "https://api.test/"})
+
+
+def test_a_url_job_waits_for_a_worker_that_has_the_library(monkeypatch, make_app, tmp_path):
+    url, rules = f"sqlite:///{tmp_path}/queue.db", {"http": {"allow": ["api.test"]}}
+    id = make_app(url, **rules).define("url", {"url": "https://api.test/"}).max_retries(3).dispatch()
+    monkeypatch.setitem(sys.modules, "httpcore2", None)
+    app = make_app(url, **rules)
+
+    app.worker(burst=True).run()
+
+    record = app.backend.jobs.find(id)
+    assert (record.state, record.attempts) == ("delayed", 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "text"),
+    [
+        ("text/plain; charset=iso-8859-1", "naïve".encode("latin-1"), "naïve"),
+        ('text/html; CHARSET="Shift_JIS"', "日本".encode("shift_jis"), "日本"),
+        ("text/plain;charset=utf-16", "naïve ☃".encode("utf-16"), "naïve ☃"),
+        ("application/json", "naïve ☃".encode(), "naïve ☃"),
+        ("text/plain; charset=no-such-set", "naïve".encode(), "naïve"),
+        ("text/plain; charset=punycode", b"naive-", "naive-"),
+        ("text/plain; charset=zip", b"naive", "naive"),
+        ("text/plain; charset=utf-8", b"\xff", "\ufffd"),
+    ],
+)
+def test_the_body_is_read_in_the_character_set_that_the_answer_names(serve, kind, body, text):
+    server = serve(response(body=body, Content_Type=kind))
+
+    assert send(f"http://api.test:{server.port}/", server) == text

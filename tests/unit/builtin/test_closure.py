@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tenure import Tenure
-from tenure.errors import InvalidJob, InvalidPayload, JobFailed
+from tenure.errors import InvalidJob, InvalidPayload, InvalidSchedule, JobFailed
 
 
 def test_a_closure_runs_on_the_sync_backend_where_it_is_dispatched():
@@ -146,3 +146,20 @@ def test_a_closure_that_returns_a_generator_fails_and_is_kept(make_app, outcome_
 
     assert (record.state, record.failures[-1].type) == ("dead", "InvalidHandler")
     assert len(app.registry.get("closure").shape._waiting) == 1
+
+
+def test_a_schedule_of_a_closure_is_refused_on_a_persistent_backend(make_app, tmp_path):
+    app = make_app(f"sqlite:///{tmp_path}/queue.db")
+    app.schedule("closure", lambda: None).named("sweep").hourly()
+
+    with pytest.raises(InvalidSchedule, match="schedule 'sweep' could never run: a 'closure' job cannot leave this"):
+        app.schedules.all()
+
+
+@pytest.mark.parametrize("url", ["memory://", "sqlite"])
+def test_a_schedule_of_a_closure_may_run_in_the_process_of_the_scheduler(make_app, tmp_path, url):
+    app = make_app(f"sqlite:///{tmp_path}/queue.db" if url == "sqlite" else url)
+    schedule = app.schedule("closure", lambda: None).named("sweep").hourly()
+    schedule = schedule.inline() if url == "sqlite" else schedule
+
+    assert [each.name for each in app.schedules.all()] == ["sweep"]
