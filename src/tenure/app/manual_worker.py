@@ -63,9 +63,7 @@ class Manager:
 
     def resolve_queue(self, queue: Queue) -> str:
         """The name of a queue, from a name, an alias, a class or an instance."""
-        if not isinstance(queue, str):
-            self._workers.queues.add(queue)
-        return self._workers.queues.resolve(queue)
+        return self._workers.queues.resolve_or_add(queue)
 
     def push(
         self, task: str, data: Any = None, queue: Queue | None = None, available_at: datetime | None = None

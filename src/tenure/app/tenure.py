@@ -238,11 +238,8 @@ class Tenure:
         """
         if lanes and (queues or weights or concurrency is not None or runner != "inline"):
             raise SettingsError("lanes have their own queues, weights, runner and concurrency: give lanes or these")
-        for queue in queues:
-            if not isinstance(queue, str):
-                self.queues.add(queue)
         if not lanes:
-            names = tuple(self.queues.resolve(queue) for queue in queues or queues_of(self.settings))
+            names = tuple(self.queues.resolve_or_add(queue) for queue in queues or queues_of(self.settings))
             shares = {self.queues.resolve(queue): weight for queue, weight in (weights or {}).items()}
             lanes = [Lane(queues=names, weights=shares, runner=runner, concurrency=concurrency or 0)]
         found = find_lanes(lanes, self.settings, self.queues)

@@ -21,6 +21,7 @@ from tenure.definition.retry import RetryPolicy
 from tenure.errors import ForbiddenHandler, InvalidHandler, InvalidJob, InvalidPayload, UnknownHandler
 
 Middleware = Callable[[Context, Callable[[], Any]], Any]
+_QUEUE_HOOKS = ("setup", "refresh")
 _CONTAINERS = (list, dict, set, bytearray)
 
 
@@ -344,8 +345,11 @@ class Queues:
 
     def add(self, queue: QueueClass) -> None:
         name = check_queue(queue.name)
-        for hook in ("setup", "refresh"):
-            refuse_generator(getattr(queue, hook, None), f"{hook} of queue {name!r}")
+        hooks = [getattr(queue, hook, None) for hook in _QUEUE_HOOKS]
+        for hook, function in zip(_QUEUE_HOOKS, hooks, strict=True):
+            refuse_generator(function, f"{hook} of queue {name!r}")
+        if isinstance(queue, type) and any(map(inspect.isfunction, hooks)):
+            queue = _instance_of(queue)
         self._classes[name] = queue
         for alias in getattr(queue, "aliases", ()):
             self.alias(alias, name)
@@ -354,6 +358,20 @@ class Queues:
         taken = self._aliases.setdefault(alias.lower(), check_queue(queue))
         if taken != queue:
             raise InvalidJob(f"the alias {alias!r} already stands for queue {taken!r}; choose another for {queue!r}")
+
+    def resolve_or_add(self, queue: str | QueueClass) -> str:
+        """The name of a queue; a queue class is added if it is new, and never replaces a registered one."""
+        if isinstance(queue, str):
+            return self.resolve(queue)
+        known = self._classes.get(queue.name)
+        if known is None:
+            self.add(queue)
+        elif _class_of(known) is not _class_of(queue):
+            raise InvalidJob(
+                f"queue {queue.name!r} is registered with {name_of(_class_of(known))!r}, not with "
+                f"{name_of(_class_of(queue))!r}; give one of them another name"
+            )
+        return queue.name
 
     def resolve(self, queue: str | QueueClass) -> str:
         if not isinstance(queue, str):
@@ -365,3 +383,15 @@ class Queues:
     def classes(self, names: Iterable[str]) -> list[QueueClass]:
         """The registered classes of these queues, each once."""
         return [self._classes[name] for name in dict.fromkeys(names) if name in self._classes]
+
+
+def _class_of(queue: Any) -> type:
+    return queue if isinstance(queue, type) else type(queue)
+
+
+def _instance_of(cls: Any) -> Any:
+    """An instance of a queue class, so that its hooks have a `self`."""
+    try:
+        return cls()
+    except TypeError as error:
+        raise InvalidHandler(f"queue class {cls.__qualname__!r} cannot be made: {error}; pass an instance") from error

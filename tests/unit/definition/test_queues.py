@@ -87,3 +87,59 @@ def test_a_hook_that_is_a_generator_function_is_refused(queues, hook):
     with pytest.raises(InvalidHandler, match=f"{hook} of queue 'films' is a generator function"):
         queues.add(type("Films", (), {"name": "films", hook: generate})())
     assert queues.classes(["films"]) == []
+
+
+class Films:
+    name = "films"
+    aliases = ("movies",)
+
+    def setup(self, worker):
+        return self, worker
+
+
+def test_a_class_whose_hooks_need_an_instance_gets_one(queues):
+    queues.add(Films)
+
+    (films,) = queues.classes(["films"])
+    assert films.setup("worker-1") == (films, "worker-1")
+
+
+def test_a_class_that_cannot_be_made_without_arguments_is_refused(queues):
+    class Named(Films):
+        def __init__(self, name):
+            self.name = name
+
+    with pytest.raises(InvalidHandler, match="pass an instance"):
+        queues.add(Named)
+    assert queues.classes(["films"]) == []
+
+
+def test_hooks_that_belong_to_the_class_need_no_instance(queues):
+    class Archive:
+        name = "archive"
+        refresh = classmethod(lambda cls, worker: (cls, worker))
+
+        def __init__(self, folder): ...
+
+    queues.add(Archive)
+    assert queues.classes(["archive"]) == [Archive]
+
+
+@pytest.mark.parametrize("given", [Films, Films(), "films", "MOVIES"])
+def test_looking_for_a_queue_does_not_replace_the_registered_instance(queues, given):
+    registered = Films()
+    queues.add(registered)
+
+    assert queues.resolve_or_add(given) == "films"
+    assert queues.classes(["films"]) == [registered]
+
+
+def test_looking_for_a_new_class_adds_it_with_its_aliases(queues):
+    assert (queues.resolve_or_add(Films), queues.resolve("movies")) == ("films", "films")
+
+
+def test_another_class_under_the_same_name_is_refused_where_it_is_looked_for(queues):
+    queues.add(Films())
+
+    with pytest.raises(InvalidJob, match="queue 'films' is registered with 'Films', not with 'Other'"):
+        queues.resolve_or_add(type("Other", (), {"name": "films"}))
