@@ -121,11 +121,12 @@ class Manager:
 
     def mark_complete(self, job: "ManualJob", result: Any = None) -> bool:
         """Settle the job as done; False if the claim was lost to another worker."""
-        return self._claims.conclude(job, job.attempt, job.succeeded(result))[1]
+        return self._claims.conclude(job, job.attempt, job.succeeded(result)) is not None
 
     def mark_failed(self, job: "ManualJob", error: BaseException) -> bool:
         """Make the job a dead letter, even if it has retries left; False if the claim was lost to another worker."""
-        return self._claims.conclude(job, job.with_retries(0), job.failed(error, self._workers.clock.now()))[1]
+        failed = job.failed(error, self._workers.clock.now())
+        return self._claims.conclude(job, job.with_retries(0), failed) is not None
 
     def retry(self, job: "ManualJob | str", error: BaseException | None = None) -> datetime | None:
         """Retry a claimed job, even without retries left, or a dead job by its id; return the time of the next attempt.
@@ -136,9 +137,9 @@ class Manager:
         if isinstance(job, str):
             self._replay(job)
             return to_datetime(now)
-        verdict, was_held = self._claims.conclude(job, job.with_retries(job.attempts + 1), job.failed(error, now))
+        verdict = self._claims.conclude(job, job.with_retries(job.attempts + 1), job.failed(error, now))
         delay = verdict.delay if isinstance(verdict, Nack) else 0.0
-        return to_datetime(now + round(delay * MICROSECOND)) if was_held else None
+        return None if verdict is None else to_datetime(now + round(delay * MICROSECOND))
 
     def reset_stuck(self, queues: Iterable[Queue] = ()) -> list[str]:
         """Return jobs with expired claims to their queue, as every worker does by itself; return their ids."""
@@ -200,15 +201,18 @@ class ManualClaims:
                 return job
         return None
 
-    def conclude(self, job: "ManualJob", attempt: Attempt, outcome: Outcome) -> tuple[Verdict, bool]:
-        """Settle the job by its outcome; return the verdict, and whether the claim was still held."""
+    def conclude(self, job: "ManualJob", attempt: Attempt, outcome: Outcome) -> Verdict | None:
+        """Settle the job by its outcome; return the verdict, or None if the claim was lost or handed back."""
+        if job.is_settled or job.claims is not self:
+            raise InvalidJob(f"job {job.id!r} is not claimed by this manager: it was settled, or is another manager's")
         if self._held.get(job.id) is not job:
-            raise InvalidJob(f"job {job.id!r} is not claimed by this manager: it was settled, or its claim was lost")
+            return None
         self._pipeline.worker = job.worker
         verdict = self._pipeline.conclude(attempt, outcome)
         was_held = self._settle(verdict)
         del self._held[job.id]  # last: if the backend cannot be reached, the caller may try again
-        return verdict, was_held
+        job.is_settled = was_held
+        return verdict if was_held else None
 
     def renew(self, worker: str) -> None:
         held = self._of(worker)
@@ -250,7 +254,7 @@ class ManualClaims:
             unfit = Outcome(kind="unfit", started=now, seconds=0.0, failure=failure)
             self._settle(self._pipeline.conclude(attempt, unfit))
             return None
-        return ManualJob(attempt, value, worker, now)
+        return ManualJob(attempt, value, worker, now, self)
 
     def _settle(self, verdict: Verdict) -> bool:
         """Settle guards in another store, put the following jobs, then settle the job: this order loses nothing.
@@ -283,8 +287,9 @@ class ManualClaims:
 class ManualJob:
     """Returned by `next_job`: `task` is the handler's key, `data` the payload in its declared type."""
 
-    def __init__(self, attempt: Attempt, data: Any, worker: str, now: int) -> None:
+    def __init__(self, attempt: Attempt, data: Any, worker: str, now: int, claims: ManualClaims) -> None:
         envelope = attempt.envelope
+        self.claims, self.is_settled = claims, False
         self.attempt, self.worker, self.lease = attempt, worker, _lease(attempt)
         self.id, self.queue, self.task, self.name = self.lease.id, self.lease.queue, envelope.job, envelope.name
         self.attempts, self.max_retries = self.lease.attempts, envelope.max_retries

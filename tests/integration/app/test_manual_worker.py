@@ -247,8 +247,22 @@ class TestExpiry:
         clock.advance(6)
         manager.reset_stuck()
         manager.touch(worker, debounce=0)
-        with pytest.raises(InvalidJob, match="its claim was lost"):
-            manager.mark_complete(job)
+        assert manager.mark_complete(job) is False
+        assert manager.mark_failed(job, ValueError("late")) is False
+        assert manager.retry(job) is None
+
+    def test_what_a_worker_handed_back_can_no_longer_be_settled(self, manager, worker):
+        manager.push("add")
+        job = manager.next_job([], worker)
+        manager.unregister(worker)
+        assert manager.mark_complete(job) is False
+
+    def test_the_job_of_another_manager_is_refused(self, app, manager, worker):
+        manager.push("add")
+        job = manager.next_job([], worker)
+        with pytest.raises(InvalidJob, match="is another manager's"):
+            app.manager().mark_complete(job)
+        assert manager.mark_complete(job)
 
     def test_a_heartbeat_is_written_only_so_often(self, app, manager, worker, clock):
         clock.advance(4)
