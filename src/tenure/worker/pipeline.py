@@ -30,12 +30,14 @@ from tenure.events import Run, Settlement, Status
 from tenure.execution.attempt import Attempt, check_version
 from tenure.execution.outcome import MAX_OUTPUT, Outcome, truncate
 from tenure.guards.store import MemoryStore
+from tenure.redaction import one_line
 from tenure.wire.envelope import Envelope, Follower, Wire
 from tenure.worker.callbacks import CallbackMessages
 from tenure.worker.guard_holder import SKIPPED, GuardHolder
 
 MAY_BE_DEPLOYED = (UnknownHandler, UnknownKey, UnsupportedVersion, NewerPayload)  # a deploy may be in progress
 _DEPLOY_POLL_SECONDS = 5.0
+_WARNING_INTERVAL = 60 * MICROSECOND
 
 
 class JobDefaults(Struct, frozen=True, kw_only=True):
@@ -63,6 +65,7 @@ class Pipeline:
         self.clock = clock
         self._defaults = defaults
         self._callbacks = CallbackMessages(wire, clock, defaults.on_dead)
+        self._warned: dict[tuple[str, str], int] = {}  # when the worker last warned, by queue and reason
         self.worker: str | None = None  # the name of the worker, set when there is one
         self.guards = guards or GuardHolder(MemoryStore(clock))
 
@@ -124,8 +127,21 @@ class Pipeline:
             return refused
         if now - lease.due > self._defaults.unknown_timeout * MICROSECOND:
             return _reject(lease, error, now)
+        self._warn(lease, error, now)
         delay = _DEPLOY_POLL_SECONDS * (1 + random.random())  # noqa: S311 - jitter
         return Nack(lease=lease, delay=delay, reason=reason_of(error))
+
+    def _warn(self, lease: Lease, error: Exception, now: int) -> None:
+        """Say that a job cannot run here; at most once a minute for each queue and reason."""
+        reason = reason_of(error)
+        if now - self._warned.get((lease.queue, reason), -_WARNING_INTERVAL) < _WARNING_INTERVAL:
+            return
+        self._warned[lease.queue, reason] = now
+        logger.warning(
+            "job %s on queue %r cannot run in this worker and waits for another one, up to %g s in all (%s): %s",
+            one_line(lease.id), lease.queue, self._defaults.unknown_timeout, reason, one_line(str(error)),
+            extra={"job": lease.id, "queue": lease.queue, "reason": reason},
+        )  # fmt: skip
 
 
 def _reject(lease: Lease, error: Exception, now: int) -> Verdict:

@@ -151,3 +151,41 @@ def test_an_outcome_is_concluded_with_the_policy_of_the_app(pipeline, lease_of):
 
     run = Run("ping", 0, 0.1, 0.0)
     assert verdict == Nack(lease=attempt.ticket, delay=1.0, charge="attempt", reason="failed", run=run)
+
+
+def test_a_job_that_cannot_run_here_is_warned_about_once_a_minute_for_each_queue_and_reason(
+    pipeline, clock, lease_of, caplog
+):
+    caplog.set_level(logging.WARNING)
+
+    def admit(queue):
+        caplog.clear()
+        pipeline.admit([lease_of(Job(handler="gone", queue=queue), due=clock.now())] * 3)
+        return [record.getMessage() for record in caplog.records]
+
+    (first,) = admit("default")
+    assert "on queue 'default' cannot run in this worker" in first
+    assert "(unknown_handler): no handler is registered under 'gone'" in first
+    assert len(admit("other")) == 1
+    clock.advance(59)
+    assert admit("default") == []
+    clock.advance(1)
+    assert len(admit("default")) == 1
+
+
+def test_a_missing_key_is_warned_about(registry, clock, lease_of, caplog):
+    caplog.set_level(logging.WARNING)
+    wire = Wire(Ring([Key("other", bytes(range(1, 33)))]))
+    Pipeline(wire, registry, clock, JobDefaults(retry=Backoff())).admit([lease_of(Job(handler="ping"))])
+
+    (record,) = caplog.records
+    assert (record.levelname, record.queue, record.reason) == ("WARNING", "default", "unknown_key")
+
+
+def test_a_job_that_waited_too_long_is_dead_and_not_warned_about(pipeline, clock, lease_of, caplog):
+    caplog.set_level(logging.WARNING)
+    lease = lease_of(Job(handler="gone"))
+    clock.advance(61)
+
+    assert isinstance(verdict_on(pipeline, lease), Abandon)
+    assert caplog.records == []
