@@ -155,7 +155,8 @@ class ExecutionLog:
             entry["ended"] = to_datetime(settled.run.started + round(settled.run.seconds * MICROSECOND))
         entry |= self._message_fields(verdict)
         if isinstance(verdict, Ack) and verdict.output is not None:
-            entry |= {"output": self._text(verdict.output), "output_length": len(verdict.output)}
+            length = (verdict.run and verdict.run.output_length) or len(verdict.output)
+            entry |= {"output": self._text(verdict.output, length), "output_length": length}
         if not isinstance(verdict, Ack) and (trace := getattr(getattr(verdict, "failure", None), "trace", None)):
             entry["trace"] = self._text(trace)
         entry = {name: self._text(value) if name == "error" else value for name, value in entry.items()}
@@ -183,10 +184,13 @@ class ExecutionLog:
         """As JSON, masked; the hash is of the masked text, so that it reveals no secret."""
         return msgspec.json.encode(self._redactor.mask(msgspec.json.decode(envelope.payload))).decode()
 
-    def _text(self, text: str) -> str:
-        """Masked and cut; what lies beyond the cut and a margin, in which a secret may end, is not read."""
+    def _text(self, text: str, length: int | None = None) -> str:
+        """Masked and cut; what lies beyond the cut and a margin, in which a secret may end, is not read.
+
+        `length` is the full length of a text that was cut before.
+        """
         masked = self._redactor.text(text[: self._max_length + _LONGEST_SECRET])
-        return truncate(masked, self._max_length, len(text))
+        return truncate(masked, self._max_length, length or len(text))
 
 
 def _parent(envelope: Envelope) -> str | None:

@@ -121,8 +121,9 @@ def test_long_output_is_cut_in_the_log_and_in_the_history(made):
 
 
 def test_output_that_was_cut_twice_keeps_its_full_length(made):
-    app, _ = made
+    app, read = made
     record = app.backend.jobs.find(run(app, "greet", name="A" * 70_000))
+    assert (read()[0]["output"], read()[0]["output_length"]) == (record.output, 70_006)
     assert record.output == f"hello {'A' * 34}… (70006 characters in all)"
     assert record.run.output_length == 70_006
 
