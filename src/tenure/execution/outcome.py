@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 from tenure.definition.callables import refuse_lazy
 from tenure.definition.failure import Failure, storable
 from tenure.errors import InvalidHandler
+from tenure.execution.raw_output import RawOutput
 from tenure.guards.guard import Refusal
 
 try:
@@ -152,8 +153,10 @@ class Capture:
     The lanes of a process share the first one that is installed, because they end in any order.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, raw: RawOutput | None = None) -> None:
+        """With `raw`, it also collects what a job writes to its standard output in other ways, in the same order."""
         self._stream: TextIO = sys.stdout
+        self._raw = raw
         self._users = 0
 
     @contextmanager
@@ -188,6 +191,8 @@ class Capture:
         if printed is None:
             return NOTHING_PRINTED
         printed.is_open = False
+        if self._raw is not None:
+            printed.add(*self._raw.end())
         if not printed.parts:
             return NOTHING_PRINTED
         text = "".join(printed.parts)
@@ -201,9 +206,9 @@ class Capture:
             return self._stream.write(text)
         if not isinstance(text, str):  # click writes bytes to find out whether a stream takes text: refuse them
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        if printed.size <= MAX_OUTPUT:
-            printed.parts.append(text)
-        printed.size += len(text)
+        if self._raw is not None:
+            printed.add(*self._raw.read())
+        printed.add(text)
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -222,6 +227,11 @@ class _PrintedText:
         self.parts: list[str] = []
         self.size = 0
         self.is_open = False
+
+    def add(self, text: str, dropped: int = 0) -> None:
+        if text and self.size <= MAX_OUTPUT:
+            self.parts.append(text)
+        self.size += len(text) + dropped
 
 
 _install_lock = threading.Lock()

@@ -66,7 +66,7 @@ def test_a_job_finds_its_streams_open_after_another_has_closed_them(site, descri
     ended = site.burst("process", 1)
     assert ended.code == 0
     assert counted(site.job(messy)) == ("done", 0, 0)
-    assert {(counted(site.job(id)), site.job(id).output) for id in after} == {(("done", 0, 0), "shouted\nsaid\n")}
+    assert {(counted(site.job(id)), site.job(id).output) for id in after} == {(("done", 0, 0), "shouted\nraw\nsaid\n")}
     assert ended.err.count("heard") == 3
 
 
@@ -94,3 +94,43 @@ def test_a_job_that_floods_a_stream_which_nobody_reads_is_stopped_and_holds_up_n
 def test_bytes_of_a_character_that_arrive_apart_are_passed_on_whole(site):
     site.shop.mumble.enqueue()
     assert "é" * 5 in site.burst("process", 1).err
+
+
+IN_TURN = "printed\nprogram\nwritten\nto the stream\nlines\nnaïve ☃ buffered\n"
+
+
+def test_all_that_a_job_writes_to_standard_output_is_in_its_record_in_order(site):
+    ids = [site.shop.speak_in_turn.enqueue() for _ in range(20)]
+    quiet = site.shop.quick.enqueue(number=5)
+    ended = site.burst("process", 2)
+    assert ended.code == 0
+    assert {site.job(id).output for id in ids} == {IN_TURN}
+    assert site.job(quiet).output == "5"
+    assert "program" not in ended.out
+
+
+@pytest.mark.parametrize("runner", ["inline", "threads", "event_loop"])
+def test_what_programs_write_goes_to_the_console_where_jobs_share_a_process(site, runner):
+    id = site.shop.speak_in_turn.enqueue()
+    ended = site.burst(runner, 1)
+    assert ended.code == 0
+    assert site.job(id).output == "printed\nlines\n"
+    assert all(word in ended.out for word in ("program", "written", "to the stream", "naïve ☃ buffered"))
+
+
+def test_a_program_that_writes_without_end_is_kept_in_part_and_counted(site, counted):
+    ids = [site.shop.flood_by_program.enqueue(megabytes=64), site.shop.speak_in_turn.enqueue()]
+    assert site.burst("process", 1).code == 0
+    assert [counted(site.job(id)) for id in ids] == [("done", 0, 0)] * 2
+    flood = site.job(ids[0])
+    assert flood.run.output_length == 64 << 20
+    assert flood.output == f"{'x' * 65_536}… ({64 << 20} characters in all)"
+    assert site.job(ids[1]).output == IN_TURN
+
+
+def test_what_the_app_prints_outside_jobs_stays_on_the_console(site):
+    site.break_children("import atexit; print('imported'); atexit.register(print, 'left')")
+    id = site.shop.speak_in_turn.enqueue()
+    ended = site.burst("process", 1)
+    assert site.job(id).output == IN_TURN
+    assert ended.out.index("imported") < ended.out.index("left")

@@ -152,7 +152,7 @@ def close_everything() -> None:
 
 def garble() -> None:
     """Write to the pipe that reports go through, as code does that guesses descriptors."""
-    os.write(int(sys.argv[-2]), b"\xff" * 64)
+    os.write(int(sys.argv[-3]), b"\xff" * 64)
     time.sleep(HOUR)
 
 
@@ -360,6 +360,24 @@ def shout() -> str:
     os.write(1, b"raw\n")
     print("said")  # noqa: T201 - as handlers do
     return "shouted"
+
+
+@app.job
+def speak_in_turn() -> None:
+    """To standard output in each way there is, one after the other."""
+    print("printed")  # noqa: T201 - as handlers do
+    subprocess.run(["sh", "-c", "echo program"], check=True)
+    os.write(1, b"written\n")
+    subprocess.run(["sh", "-c", "echo to the stream"], check=True, stdout=sys.stdout)
+    sys.stdout.writelines(["lines\n"])
+    os.write(1, "naïve ☃".encode()[:-1])
+    os.write(1, "naïve ☃".encode()[-1:])
+    sys.__stdout__.write(" buffered\n")
+
+
+@app.job
+def flood_by_program(megabytes: int) -> None:
+    subprocess.run(["sh", "-c", f"head -c {megabytes << 20} /dev/zero | tr '\\0' x"], check=True)
 
 
 @app.job

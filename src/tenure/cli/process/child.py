@@ -1,6 +1,6 @@
 """The program of a child process: load the app, then run the jobs that the parent sends.
 
-The parent runs it as `python -m tenure.cli.process.child LOCATION KIND PARENT SLOTS ORDERS REPORTS MARKS`.
+The parent runs it as `python -m tenure.cli.process.child LOCATION KIND PARENT SLOTS ORDERS REPORTS MARKS OUTPUT`.
 """
 
 import sys
@@ -14,13 +14,13 @@ from tenure.execution.shared_memory import SharedMemory
 
 
 def main(location: str, kind: str, *numbers: str) -> None:
-    parent, slots, orders, reports, marks = map(int, numbers)
+    parent, slots, orders, reports, marks, raw_output = map(int, numbers)
     set_process_title("tenure: child")
     die_with_parent(parent)
     leave_signals_to_parent()
     app = import_app(location)
     app.discover(*app.settings.modules)
-    pipes = OrderPipes(orders, reports)
+    pipes = OrderPipes(orders, reports, raw_output)
     memory = SharedMemory(slots, marks)
     LeaseMonitor(memory)
     pipes.report_ready()

@@ -25,14 +25,18 @@ Resolve = Callable[[str], Handler]
 
 
 class OrderPipes:
-    """The child's two pipe ends: orders come in, reports go out. A copy of the process made by fork has neither."""
+    """The child's two pipe ends: orders come in, reports go out. A copy of the process made by fork has neither.
 
-    def __init__(self, orders: int, reports: int) -> None:
+    `raw_output` is the descriptor of the file for what jobs write past `sys.stdout`.
+    """
+
+    def __init__(self, orders: int, reports: int, raw_output: int) -> None:
         self.orders = orders
         self._reports = reports
+        self.raw_output = raw_output
         self._frames = FrameReader()
         self._writing = threading.Lock()  # a frame larger than PIPE_BUF must not be mixed with another one
-        for descriptor in (orders, reports):
+        for descriptor in (orders, reports, raw_output):
             os.set_inheritable(descriptor, False)
         os.register_at_fork(after_in_child=self.close)
 

@@ -9,6 +9,8 @@ from contextlib import suppress
 from tenure.clock import Clock
 from tenure.execution.attempt import Performer
 from tenure.execution.child.orders import OrderHandler, OrderPipes, Resolve
+from tenure.execution.outcome import Capture
+from tenure.execution.raw_output import RawOutput
 from tenure.execution.shared_memory import SharedMemory, SharedMemoryLink
 
 _STREAMS = (0, 1, 2)
@@ -19,10 +21,13 @@ _FIRST_COPY = 100  # copies of the streams get numbers from here on
 def run_one_at_a_time(pipes: OrderPipes, memory: SharedMemory, resolve: Resolve, clock: Clock) -> None:
     """Run jobs in the main thread, so that SIGALRM can interrupt them."""
     orders = OrderHandler(pipes, memory, resolve, clock)
-    with Performer(clock) as performer:
+    raw = RawOutput(pipes.raw_output)
+    capture = Capture(raw)
+    with raw.installed(), capture.installed(), Performer(clock, capture=capture) as performer:
         memory.set_cancel_signal(signal.SIGALRM)
         cleanup = ProcessCleanup()
         while (batch := pipes.read()) is not None:
+            raw.pass_on()
             for order in batch:
                 attempt = orders.start(0, order)
                 if attempt is None:

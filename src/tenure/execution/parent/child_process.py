@@ -21,6 +21,7 @@ from tenure.execution.protocol import (
     decode_report,
     encode_frame,
 )
+from tenure.execution.raw_output import RawOutput
 from tenure.execution.shared_memory import SharedMemory
 from tenure.redaction import default_redactor
 
@@ -51,7 +52,8 @@ class ChildProcess:
         self.reports, reports_in = os.pipe()
         errors, errors_in = os.pipe()
         self.memory = SharedMemory(slots)
-        descriptors = (orders_out, reports_in, self.memory.descriptor)
+        self.raw_output = RawOutput()
+        descriptors = (orders_out, reports_in, self.memory.descriptor, self.raw_output.descriptor)
         try:
             with _parent_signals_blocked():
                 self._process = subprocess.Popen(
@@ -66,6 +68,7 @@ class ChildProcess:
             for descriptor in (self.orders, self.reports, errors):
                 os.close(descriptor)
             self.memory.close()
+            self.raw_output.close()
             raise
         finally:
             for descriptor in (orders_out, reports_in, errors_in):
@@ -176,6 +179,7 @@ class ChildProcess:
         self.retire()
         os.close(self.reports)
         self.memory.close()
+        self.raw_output.close()
         return ExitReport(how, default_redactor().text(self._stderr.last_lines(wait=0.2)))
 
     def _exits_within(self, seconds: float) -> bool:

@@ -161,6 +161,7 @@ class ChildProcessRunner:
         for child in list(self._pool.children):
             child.memory.set_leases_end(leases_end)
             self._pool.check(child, now)
+            child.raw_output.trim()
             ages = _ages(child, now)
             self._forward_cancels(child, ages, now)
             stops = self._stop_reasons(child, ages, now)
