@@ -27,15 +27,18 @@ from tenure.errors import BackendUnavailable
 T = TypeVar("T")
 V = TypeVar("V", Ack, Nack, Abandon, Park)
 _REAP_BATCH = 500
-# Where the job of a lease can be after a settlement without an answer: ended, dead, or back in its place.
-SETTLED = """
-SELECT id, fence FROM tenure_history WHERE id IN :ids AND owner = :owner
-UNION ALL SELECT id, fence FROM tenure_dead WHERE id IN :ids AND owner = :owner
+# The traces of a settlement without an answer. A job that waits is a trace of a return only: after an ack or an abandon
+# that the database did not apply, the reaper puts the job back with the same fence.
+_ENDED = "SELECT id, fence FROM tenure_history WHERE id IN :ids AND owner = :owner"
+_DEAD = "SELECT id, fence FROM tenure_dead WHERE id IN :ids AND owner = :owner"
+_RETURNED = f"""
+{_ENDED}
 UNION ALL SELECT j.id, r.fence FROM tenure_job AS j
     JOIN tenure_ready AS r ON r.queue = j.queue AND r.rank = j.rank AND r.key = j.key WHERE j.id IN :ids
 UNION ALL SELECT j.id, d.fence FROM tenure_job AS j JOIN tenure_delayed AS d ON d.key = j.key WHERE j.id IN :ids
 UNION ALL SELECT j.id, p.fence FROM tenure_job AS j JOIN tenure_parked AS p ON p.key = j.key WHERE j.id IN :ids
 """
+TRACES: dict[type, str] = {Ack: _ENDED, Abandon: _DEAD, Nack: _RETURNED, Park: _RETURNED}
 
 
 class Claim(NamedTuple, Generic[T]):
@@ -163,18 +166,17 @@ class SqlSettlements:
             self._unconfirmed.update(mine)
             held = apply(self._owner, firsts)
         if self._unconfirmed:
-            held |= self._applied_earlier(mine.keys() - held)
+            held |= self._applied_earlier(mine.keys() - held, TRACES[type(verdicts[0])])
+            self._unconfirmed -= mine.keys()
         return _lost(verdicts, mine, held)
 
-    def _applied_earlier(self, missing: set[Pair]) -> set[Pair]:
+    def _applied_earlier(self, missing: set[Pair], traces: str) -> set[Pair]:
         """Of the leases that are gone, those that an earlier settlement without an answer did settle."""
         unconfirmed = missing & self._unconfirmed
         if not unconfirmed:
             return unconfirmed
         page = {"ids": [id for id, _ in unconfirmed], "owner": self._owner}
-        found = {(id, fence) for id, fence in self._dialect.read(SETTLED, page)}
-        self._unconfirmed -= unconfirmed
-        return unconfirmed & found
+        return unconfirmed & {(id, fence) for id, fence in self._dialect.read(traces, page)}
 
 
 def _lost(verdicts: Sequence[V], mine: dict[Pair, V], held: set[Pair]) -> list[Lease]:

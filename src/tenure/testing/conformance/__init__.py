@@ -14,7 +14,7 @@ from tenure.testing.conformance.capabilities import PARTS, USUAL, skip_unless_ab
 # pytest explains a failed assert of an installed package only if the module is registered before it is imported.
 _MODULES = (
     *("put", "lease", "settlement", "renewal", "dead_letters", "records", "history", "job_pages"),
-    *("concurrency", "cancellation", "reschedule", "parking", "store", "ledger", "archive"),
+    *("concurrency", "cancellation", "reschedule", "parking", "store", "ledger", "archive", "outage"),
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
 
@@ -27,6 +27,7 @@ from tenure.testing.conformance.job_pages import JobPageTests, QueueAgeTests  # 
 from tenure.testing.conformance.lease import LeaseTests  # noqa: E402
 from tenure.testing.conformance.ledger import LedgerConformance  # noqa: E402
 from tenure.testing.conformance.messages import AdvancingClock, FullBackend  # noqa: E402
+from tenure.testing.conformance.outage import OutageConformance  # noqa: E402
 from tenure.testing.conformance.parking import ParkingTests  # noqa: E402
 from tenure.testing.conformance.put import PutTests  # noqa: E402
 from tenure.testing.conformance.records import RecordTests  # noqa: E402
@@ -35,7 +36,14 @@ from tenure.testing.conformance.reschedule import RescheduleTests  # noqa: E402
 from tenure.testing.conformance.settlement import SettlementTests  # noqa: E402
 from tenure.testing.conformance.store import StoreConformance  # noqa: E402
 
-__all__ = ["AdvancingClock", "ArchiveConformance", "BackendConformance", "LedgerConformance", "StoreConformance"]
+__all__ = [
+    "AdvancingClock",
+    "ArchiveConformance",
+    "BackendConformance",
+    "LedgerConformance",
+    "OutageConformance",
+    "StoreConformance",
+]
 
 
 class BackendConformance(
