@@ -30,7 +30,7 @@ class Breaker(Struct, frozen=True, gc=False):
             return Refusal(self.key, "circuit_open", circuit.until)
         if circuit.probe is not None and not circuit.probe.yields_to(holder, now):
             return Refusal(self.key, "circuit_open", circuit.probe.until)
-        probe = Hold(holder.id, holder.fence, holder.until(now), now)
+        probe = Hold.of(holder, now)
         return _update(Circuit(circuit.failures, circuit.until, probe), now, probe.until)
 
     def renew(self, state: State | None, holder: Holder, now: int) -> KeyUpdate | Refusal | None:

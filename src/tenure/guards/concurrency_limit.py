@@ -21,7 +21,7 @@ class ConcurrencyLimit(Struct, frozen=True, gc=False):
         stale = any(hold.id == holder.id for hold in holds)
         if stale or len(holds) >= self.limit:
             return Refusal(self.key, "busy", min(hold.until for hold in holds))
-        return self._update([*holds, Hold(holder.id, holder.fence, holder.until(now), now)])
+        return self._update([*holds, Hold.of(holder, now)])
 
     def renew(self, state: State | None, holder: Holder, now: int) -> KeyUpdate | Refusal | None:
         """Keep the slot, even if the limit was lowered; if a user has freed the slot, take one again if possible."""
@@ -29,7 +29,7 @@ class ConcurrencyLimit(Struct, frozen=True, gc=False):
         own = [hold for hold in holds if hold.is_of(holder)]
         if not own:
             return self.take(state, holder, now)
-        others = [hold for hold in holds if hold.id != holder.id]
+        others = [hold for hold in holds if hold.id != holder.id and hold.until > now]
         return self._update([*others, own[0].renewed(holder, now)])
 
     def settle(self, state: State | None, holder: Holder, ending: Ending, now: int) -> KeyUpdate | None:  # noqa: ARG002
@@ -44,7 +44,8 @@ class ConcurrencyLimit(Struct, frozen=True, gc=False):
             return KeyUpdate(None, wake=wake)
         untils = [hold.until for hold in holds]
         wake_at = min(untils) if len(holds) >= self.limit else 0
-        return KeyUpdate(pack(Slots(self.limit, tuple(holds))), max(untils), wake_at, wake)
+        kept_until = max(hold.kept_until() for hold in holds)
+        return KeyUpdate(pack(Slots(self.limit, tuple(holds))), kept_until, wake_at, wake)
 
 
 def _holds(state: State | None) -> tuple[Hold, ...]:

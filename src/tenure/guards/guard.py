@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from tenure.guards.states import Holder, Paused, State, pack, pause_key, unpack
+from tenure.guards.states import Holder, Paused, State, is_held, pack, pause_key, unpack
 from tenure.guards.store import Change, Decision, KeyUpdate, Store
 
 Reason = Literal["busy", "rate_limited", "circuit_open", "claimed", "done"]
@@ -105,9 +105,9 @@ def settle_guards(guards: Sequence[Guard], holder: Holder, ending: Ending) -> Ch
 def forget_keys(*keys: str, wake: int = 1) -> Change:
     """Delete the states of keys, and wake up to `wake` parked jobs of each; the answer is how many keys had a state."""
 
-    def decide(states: Sequence[bytes | None], now: int) -> Decision:  # noqa: ARG001
+    def decide(states: Sequence[bytes | None], now: int) -> Decision:
         return Decision(
-            sum(state is not None for state in states),
+            sum(is_held(state, now) for state in states),
             [None if state is None else KeyUpdate(None, wake=wake) for state in states],
         )
 

@@ -23,21 +23,24 @@ class Idempotency(Struct, frozen=True, gc=False):
             return Refusal(self.key, "claimed", state.hold.until)
         if isinstance(state, Claimed) and state.hold.is_of(holder):
             return _claim(state.hold.renewed(holder, now))
-        return _claim(Hold(holder.id, holder.fence, holder.until(now), now))
+        return _claim(Hold.of(holder, now))
 
     def renew(self, state: State | None, holder: Holder, now: int) -> KeyUpdate | Refusal | None:
         return self.take(state, holder, now)
 
     def settle(self, state: State | None, holder: Holder, ending: Ending, now: int) -> KeyUpdate | None:
-        if not isinstance(state, Claimed) or not state.hold.is_of(holder):
+        """A success is recorded unless another job has the key by now, also if the claim has lapsed."""
+        claim = state.hold if isinstance(state, Claimed) else None
+        if isinstance(state, Done) or (claim is not None and not claim.yields_to(holder, now)):
             return None
-        if not ending.over:
-            until = now + round((ending.again + _CLAIM_LEASES * holder.seconds) * 1_000_000)
-            return _claim(Hold(holder.id, holder.fence, until, state.hold.since))
-        if ending.succeeded:
+        if ending.over and ending.succeeded:
             return KeyUpdate(pack(Done(holder.id)), now + round(self.ttl * 1_000_000), wake=WAKE_ALL)
-        return KeyUpdate(None, wake=1)
+        if claim is None or not claim.is_of(holder):
+            return None
+        if ending.over:
+            return KeyUpdate(None, wake=1)
+        return _claim(claim.extended(now + round((ending.again + _CLAIM_LEASES * holder.seconds) * 1_000_000)))
 
 
 def _claim(hold: Hold) -> KeyUpdate:
-    return KeyUpdate(pack(Claimed(hold)), hold.until, hold.until)
+    return KeyUpdate(pack(Claimed(hold)), hold.kept_until(), hold.until)

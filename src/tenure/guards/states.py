@@ -4,6 +4,7 @@ Times are UTC microseconds.
 """
 
 import hashlib
+from collections.abc import Container
 from typing import NamedTuple
 
 import msgspec
@@ -11,15 +12,23 @@ from msgspec import Struct
 
 WAKE_ALL = 1 << 31  # more jobs than can be parked under a key
 WAKE_GRACE_MICROSECONDS = 5_000_000  # the time of a woken job to take the guard; then the next job is woken
+_KEPT_MICROSECONDS = 86_400_000_000  # longer than a lease of a worker that is away is left unreaped
+_HOLDING_TAGS = (b"[1", b"[2", b"[5")  # the states that have holds
 _MAX_KEY = 200  # characters that every store can index
 
 
 class Holder(Struct, frozen=True, gc=False):
-    """A job under one lease that takes guards; it holds them for `seconds` unless it renews."""
+    """A job under one lease that takes guards; it holds them for `seconds` unless it renews.
+
+    `queue` and `owner` are those of the lease if the store of the guards keeps the leases too: then the job holds its
+    guards at least as long as its lease.
+    """
 
     id: str
     fence: int
     seconds: float
+    queue: str | None = None
+    owner: str = ""
 
     def until(self, now: int) -> int:
         return now + round(self.seconds * 1_000_000)
@@ -32,6 +41,12 @@ class Hold(Struct, frozen=True, array_like=True, gc=False):
     fence: int
     until: int
     since: int = 0
+    queue: str | None = None  # with `owner`, where the store finds the lease; None if it keeps no leases
+    owner: str = ""
+
+    @classmethod
+    def of(cls, holder: Holder, now: int) -> "Hold":
+        return cls(holder.id, holder.fence, holder.until(now), now, holder.queue, holder.owner)
 
     def is_of(self, holder: Holder) -> bool:
         """Whether exactly this lease of the job holds; an earlier lease does not."""
@@ -39,11 +54,18 @@ class Hold(Struct, frozen=True, array_like=True, gc=False):
 
     def renewed(self, holder: Holder, now: int) -> "Hold":
         """The same hold with a later end."""
-        return Hold(self.id, self.fence, holder.until(now), self.since)
+        return self.extended(holder.until(now))
+
+    def extended(self, until: int) -> "Hold":
+        return Hold(self.id, self.fence, until, self.since, self.queue, self.owner)
 
     def yields_to(self, holder: Holder, now: int) -> bool:
         """Whether this holder may ignore the hold: it has expired, or it is of the same job and no later lease."""
         return self.until <= now or (self.id == holder.id and self.fence <= holder.fence)
+
+    def kept_until(self) -> int:
+        """When a store may forget it: as long as it may keep a lease, the hold may outlive its own end."""
+        return self.until if self.queue is None else self.until + _KEPT_MICROSECONDS
 
 
 class Slots(Struct, frozen=True, array_like=True, tag=1):
@@ -102,6 +124,47 @@ _unpack = msgspec.json.Decoder(State).decode
 
 def unpack(state: bytes | None) -> State | None:
     return None if state is None else _unpack(state)
+
+
+def holds_of(state: State | None) -> tuple[Hold, ...]:
+    match state:
+        case Slots(_, holds):
+            return holds
+        case Claimed(hold):
+            return (hold,)
+        case Circuit(_, _, probe) if probe is not None:
+            return (probe,)
+    return ()
+
+
+def lapsed_holds(state: bytes | None, now: int) -> list[Hold]:
+    """The holds that ended without a settlement, and whose lease the store can look up."""
+    if state is None or state[:2] not in _HOLDING_TAGS:
+        return []
+    return [hold for hold in holds_of(unpack(state)) if hold.until <= now and hold.queue is not None]
+
+
+def extend_holds(state: bytes, leases: Container[tuple[str, int]], until: int) -> bytes:
+    """The state in which the holds of these leases end later."""
+
+    def extended(hold: Hold) -> Hold:
+        return hold.extended(max(until, hold.until)) if (hold.id, hold.fence) in leases else hold
+
+    match unpack(state):
+        case Slots(limit, holds):
+            return pack(Slots(limit, tuple(map(extended, holds))))
+        case Claimed(hold):
+            return pack(Claimed(extended(hold)))
+        case Circuit(failures, open_until, probe) if probe is not None:
+            return pack(Circuit(failures, open_until, extended(probe)))
+    return state
+
+
+def is_held(state: bytes | None, now: int) -> bool:
+    """Whether a state means something now: slots and claims whose holds have all lapsed do not."""
+    if state is None or state[:2] not in _HOLDING_TAGS[:2]:
+        return state is not None
+    return any(hold.until > now for hold in holds_of(unpack(state)))
 
 
 class WakePlan(NamedTuple):

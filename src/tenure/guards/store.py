@@ -5,13 +5,13 @@ reads first and writes later. Every state expires, and an expired state is never
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from tenure.clock import MICROSECOND, Clock
-from tenure.guards.states import WAKE_ALL, WAKE_GRACE_MICROSECONDS, plan_wake
+from tenure.guards.states import WAKE_ALL, WAKE_GRACE_MICROSECONDS, Hold, extend_holds, lapsed_holds, plan_wake
 
 
 class KeyUpdate(Struct, frozen=True, gc=False):
@@ -99,6 +99,26 @@ def apply_changes(changes: Iterable[Change], rows: Mapping[str, Row], now: int) 
     return Effects(answers, written, wakes)
 
 
+def lapsed_in(rows: Mapping[str, Row], now: int) -> list[Hold]:
+    """The holds that ended without a settlement; a store looks up which of their leases are still held."""
+    return [hold for row in rows.values() for hold in lapsed_holds(row.current(now), now)]
+
+
+def keep_leased(rows: dict[str, Row], leases: Container[tuple[str, int]], now: int) -> dict[str, Row]:
+    """Extend the lapsed holds of these leases, and return the rows that this changed; the store writes them.
+
+    A job whose lease is not reaped may have ended well and wait for its settlement: no other job takes its guards.
+    """
+    changed: dict[str, Row] = {}
+    until = now + WAKE_GRACE_MICROSECONDS
+    for key, row in rows.items():
+        if row.state is not None and any((hold.id, hold.fence) in leases for hold in lapsed_holds(row.state, now)):
+            state = extend_holds(row.state, leases, until)
+            changed[key] = Row(state, max(row.expires, until), until, row.waiting)
+    rows.update(changed)
+    return changed
+
+
 def record_wake(row: Row, count: int, now: int) -> None:
     """Record in a row that `count` parked jobs were woken; the next is woken after they had time to take the guard."""
     if count:
@@ -110,6 +130,7 @@ def record_wake(row: Row, count: int, now: int) -> None:
 _EMPTY = Row()
 
 Wake = Callable[[str, int], int]
+IsLeased = Callable[[Hold], bool]
 
 
 def wake_none(key: str, count: int) -> int:  # noqa: ARG001 - the signature of Wake
@@ -117,14 +138,27 @@ def wake_none(key: str, count: int) -> int:  # noqa: ARG001 - the signature of W
     return 0
 
 
+def no_leases(hold: Hold) -> bool:  # noqa: ARG001 - the signature of IsLeased
+    """For a store without leases."""
+    return False
+
+
 class MemoryStore:
     """A store for one process: a dictionary under a lock.
 
-    A backend may pass its own lock, and a function that wakes jobs parked under a key and returns how many it woke.
+    A backend may pass its own lock, a function that wakes jobs parked under a key and returns how many it woke, and one
+    that says whether the lease of a hold is held.
     """
 
-    def __init__(self, clock: Clock, lock: "threading.Condition | None" = None, wake: Wake = wake_none) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        lock: "threading.Condition | None" = None,
+        wake: Wake = wake_none,
+        is_leased: IsLeased = no_leases,
+    ) -> None:
         self._clock = clock
+        self._is_leased = is_leased
         self._lock = lock or threading.Condition()
         self._wake = wake
         self._rows: dict[str, Row] = {}
@@ -132,6 +166,10 @@ class MemoryStore:
     def change(self, changes: Sequence[Change]) -> list[Any]:
         with self._lock:
             now = self._clock.now()
+            named = {key: self._rows[key] for change in changes for key in change.keys if key in self._rows}
+            leases = {(hold.id, hold.fence) for hold in lapsed_in(named, now) if self._is_leased(hold)}
+            if leases:
+                self._rows.update(keep_leased(named, leases, now))
             answers, rows, wakes = apply_changes(changes, self._rows, now)
             for key, row in rows.items():
                 if key in wakes:

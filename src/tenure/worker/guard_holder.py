@@ -40,6 +40,7 @@ from tenure.guards.states import (
 from tenure.guards.store import Change, Store
 from tenure.wire.envelope import Envelope
 from tenure.worker.backend_breaker import FIRST_PAUSE_SECONDS, BackendBreaker, SharedBreaker
+from tenure.worker.inbox import give_up_after
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,15 @@ _UNLIMITED = 1 << 31
 
 LeaseKey = tuple[str, int]
 Room = list[tuple[list[str], int]]  # queues to lease from together, and how many jobs of them may start now
+
+
+@dataclass(slots=True)
+class HeldGuards:
+    """The guards that a job took under a lease; `renewed_at` is the moment before they were taken or renewed."""
+
+    lease: Lease
+    guards: tuple[Guard, ...]
+    renewed_at: float
 
 
 class GuardHolder:
@@ -79,7 +89,7 @@ class GuardHolder:
         self._place = place
         self._rules = rules or GuardRules()
         self._seconds = seconds
-        self._held: dict[LeaseKey, tuple[Guard, ...]] = {}
+        self._held: dict[LeaseKey, HeldGuards] = {}
         self._wake_at: dict[str, float] = {}
         self._lock = threading.Lock()
         self._paused_queues = PausedQueues(store)
@@ -125,6 +135,7 @@ class GuardHolder:
             return attempts, []
         self.has_guarded_jobs = True
         changes = [take_guards(guards, self._holder(attempt.ticket)) for attempt, guards in guarded]
+        asked = time.monotonic()
         try:
             refusals = self._store.change(changes)
         except BackendError as error:
@@ -132,7 +143,11 @@ class GuardHolder:
             verdicts: dict[LeaseKey, Verdict] = {_key(one.ticket): _put_off(one.ticket, error) for one, _ in guarded}
         else:
             self._held.update(
-                {_key(one.ticket): guards for (one, guards), no in zip(guarded, refusals, strict=True) if no is None}
+                {
+                    _key(one.ticket): HeldGuards(one.ticket, guards, asked)
+                    for (one, guards), no in zip(guarded, refusals, strict=True)
+                    if no is None
+                }
             )
             verdicts = {
                 _key(one.ticket): self.refuse(one.ticket, no, now)
@@ -155,14 +170,31 @@ class GuardHolder:
 
     def renew(self, leases: Sequence[Lease]) -> list[Lease]:
         """Renew the guards of these jobs; returns the leases that have lost a guard and must stop."""
-        held = [(lease, guards) for lease in leases if (guards := self._held.get(_key(lease)))]
+        held = [entry for lease in leases if (entry := self._held.get(_key(lease)))]
         if not held:
             return []
-        answers = self._store.change([renew_guards(guards, self._holder(lease)) for lease, guards in held])
-        return [lease for (lease, _), is_held in zip(held, answers, strict=True) if not is_held]
+        asked = time.monotonic()
+        answers = self._store.change([renew_guards(entry.guards, self._holder(entry.lease)) for entry in held])
+        for entry in held:
+            if _key(entry.lease) in self._held:  # not settled meanwhile
+                entry.renewed_at = asked
+        return [entry.lease for entry, is_held in zip(held, answers, strict=True) if not is_held]
+
+    def overdue(self, now: float) -> list[Lease]:
+        """The leases whose guards were not renewed in time: other jobs may take the guards soon.
+
+        Where the backend is the store, no job takes a guard from a job whose lease is held.
+        """
+        if self._is_one_step or not self._held:
+            return []
+        oldest = now - give_up_after(self._seconds)
+        return [entry.lease for entry in list(self._held.values()) if entry.renewed_at <= oldest]
 
     def drop(self, leases: Sequence[Lease]) -> None:
-        """This worker has lost these leases, and their guards with them."""
+        """The jobs of these leases were lost before they ended, and their guards with them.
+
+        The guards of a job that has ended stay: its settlement may still be accepted, and changes them then.
+        """
         for lease in leases:
             self._held.pop(_key(lease), None)
 
@@ -197,13 +229,15 @@ class GuardHolder:
             self._parking.wake(None, _WAKE_BATCH)
 
     def _attached(self, verdict: Verdict) -> Verdict:
-        guards = self._held.pop(_key(verdict.lease), None)
-        if guards is None:
+        held = self._held.pop(_key(verdict.lease), None)
+        if held is None:
             return verdict
-        change: Change = settle_guards(guards, self._holder(verdict.lease), ending_of(verdict))
+        change: Change = settle_guards(held.guards, self._holder(verdict.lease), ending_of(verdict))
         return structs.replace(verdict, change=change)
 
     def _holder(self, lease: Lease) -> Holder:
+        if self._is_one_step:
+            return Holder(lease.id, lease.fence, self._seconds, lease.queue, lease.owner)
         return Holder(lease.id, lease.fence, self._seconds)
 
 

@@ -216,6 +216,11 @@ def _remove(queue: deque[T], items: Sequence[T]) -> Iterator[T]:
         yield item
 
 
+def give_up_after(seconds: float) -> float:
+    """When to give up what is held for so many seconds and could not be renewed."""
+    return seconds - _margin(seconds)
+
+
 class HeldLease(NamedTuple):
     lease: Lease
     renew_at: float
@@ -275,7 +280,7 @@ class HeldLeases:
 
         It is a little longer than until `overdue`: where this process works, it stops them itself before.
         """
-        first = min((entry.give_up_at for entry in list(self._held.values())), default=now + seconds - _margin(seconds))
+        first = min((entry.give_up_at for entry in list(self._held.values())), default=now + give_up_after(seconds))
         return first - now + _margin(seconds) / 2
 
     def ids(self, limit: int) -> tuple[str, ...]:
@@ -303,7 +308,7 @@ def _key(lease: Lease) -> tuple[str, int]:
 
 
 def _entries(leases: Sequence[Lease], asked: float, seconds: float) -> dict[tuple[str, int], HeldLease]:
-    renew_at, give_up_at = asked + seconds / 3, asked + seconds - _margin(seconds)
+    renew_at, give_up_at = asked + seconds / 3, asked + give_up_after(seconds)
     return {_key(lease): HeldLease(lease, renew_at, give_up_at) for lease in leases}
 
 

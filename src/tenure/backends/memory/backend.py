@@ -28,7 +28,7 @@ class MemoryBackend(Backend):
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._table = table = JobTable(self._clock)
-        self._store = MemoryStore(self._clock, table.changed, table.wake)
+        self._store = MemoryStore(self._clock, table.changed, table.wake, table.is_leased)
         self.in_process = True
         self.jobs: MemoryJobs = MemoryJobs(table)
         self.queues = MemoryQueueCounts(table)

@@ -12,6 +12,7 @@ from tenure.backends.records import JobRecord
 from tenure.clock import MICROSECOND, Clock
 from tenure.definition.context import Progress
 from tenure.definition.failure import KEPT_FAILURES, Failure
+from tenure.guards.states import Hold
 
 WAITING_STATES = ("ready", "delayed", "parked")
 ENDED_WELL = ("done", "cancelled", "expired")
@@ -122,6 +123,11 @@ class JobTable:
         if entry is None or entry.state != "leased" or entry.fence != lease.fence or lease.owner != self.owner:
             return None
         return entry
+
+    def is_leased(self, hold: Hold) -> bool:
+        """Whether the lease under which a job took a guard is still held."""
+        entry = self.entries.get(hold.id)
+        return entry is not None and hold.id in self.leased[entry.message.queue] and entry.fence == hold.fence
 
     def wait_until(self, entry: JobEntry, due: int, now: int) -> None:
         """Make a job ready, or delayed until `due`; its place in the order stays."""

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from tenure.backends.redis.connections import RedisClient, with_retries
-from tenure.backends.redis.scripts import KeyNames, Scripts
+from tenure.backends.redis.scripts import Call, KeyNames, Scripts
 from tenure.clock import MICROSECOND
-from tenure.guards.states import WAKE_GRACE_MICROSECONDS, plan_wake
-from tenure.guards.store import Change, Row, apply_changes
+from tenure.guards.states import WAKE_GRACE_MICROSECONDS, Hold, plan_wake
+from tenure.guards.store import Change, Row, apply_changes, keep_leased, lapsed_in
 
 _text = msgspec.json.Encoder().encode
 _TRIES_WITHOUT_DELAY = 3
@@ -31,6 +31,8 @@ class GuardRows:
         self.texts = texts
         self.rows = {key: _row(text) for key, text in texts.items() if text}
 
+        self.kept: dict[str, Row] = {}
+
     def read(self) -> list[tuple[str, str]]:
         return [(key, text.decode()) for key, text in self.texts.items()]
 
@@ -42,6 +44,7 @@ class RedisGuards:
         self._client = client
         self._scripts = scripts
         self._key = names.guards
+        self._queue = names.queue
         self._uniques = names.uniques
 
     def change(self, changes: Sequence[Change]) -> list[Any]:
@@ -82,7 +85,18 @@ class RedisGuards:
     def rows(self, keys: Iterable[str]) -> GuardRows:
         named = sorted(set(keys))
         now, found = with_retries(lambda: self._scripts.run("rows", self._key, named))
-        return GuardRows(int(now), {key: text or b"" for key, text in zip(named, found, strict=True)})
+        rows = GuardRows(int(now), {key: text or b"" for key, text in zip(named, found, strict=True)})
+        if lapsed := lapsed_in(rows.rows, rows.now):
+            rows.kept = keep_leased(rows.rows, self._leased(lapsed), rows.now)
+        return rows
+
+    def _leased(self, holds: Sequence[Hold]) -> set[tuple[str, int]]:
+        """Those of these leases that are held. One that is not held never is again, so this is still true later."""
+        calls: list[Call] = [
+            ("leased", self._queue(hold.queue), [hold.id, hold.owner, hold.fence]) for hold in holds if hold.queue
+        ]
+        answers = with_retries(lambda: self._scripts.run_each(calls))
+        return {(hold.id, hold.fence) for hold, held in zip(holds, answers, strict=True) if held}
 
 
 def plan_changes(changes: Sequence[Change], rows: GuardRows) -> tuple[list[Any], dict[str, Any]]:
@@ -90,7 +104,8 @@ def plan_changes(changes: Sequence[Change], rows: GuardRows) -> tuple[list[Any],
     answers, written, wakes = apply_changes(changes, rows.rows, rows.now)
     again = str(rows.now + WAKE_GRACE_MICROSECONDS)
     write = [
-        (key, str(row.expires), str(row.wake_at), _state(row), wakes.get(key, 0), again) for key, row in written.items()
+        (key, str(row.expires), str(row.wake_at), _state(row), wakes.get(key, 0), again)
+        for key, row in {**rows.kept, **written}.items()
     ]
     return answers, {"read": rows.read(), "write": write}
 

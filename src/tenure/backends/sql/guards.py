@@ -1,7 +1,8 @@
 """SqlGuards: the guards and the jobs that wait for them, in the database of the jobs.
 
 A change locks the rows of its keys in order, decides in Python, writes, and wakes waiting jobs, all in one transaction:
-its own, or that of the settlement it came with. A key with waiters has a row, so idle workers do not read the waiters.
+its own, or that of the settlement it came with. A transaction locks guards before leases, so no transaction that waits
+for a guard keeps a lease from being renewed. A key with waiters has a row, so idle workers do not read the waiters.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -14,10 +15,14 @@ from tenure.backends.sql.control import DROP_PARKED, end_waiting
 from tenure.backends.sql.dialect import Dialect, Pair, Rows
 from tenure.clock import MICROSECOND
 from tenure.guards.states import plan_wake
-from tenure.guards.store import Change, Row, apply_changes, record_wake
+from tenure.guards.store import Change, Row, apply_changes, keep_leased, lapsed_in, record_wake
 
 GUARDS = """
 SELECT key, state, expires, wake_at, waiting FROM tenure_guard WHERE key IN :keys ORDER BY key FOR UPDATE
+"""
+FREE_GUARDS = GUARDS.rstrip() + " SKIP LOCKED"
+LEASED = """
+SELECT j.id, l.fence FROM tenure_job AS j JOIN tenure_lease AS l ON l.key = j.key WHERE j.id IN :ids
 """
 SEEN = "SELECT key, state FROM tenure_guard WHERE key IN :keys AND expires > :now AND state IS NOT NULL"
 DROP_GUARDS = "DELETE FROM tenure_guard WHERE key IN :keys"
@@ -55,7 +60,10 @@ class SqlGuards:
         self._dialect = dialect
 
     def change(self, changes: Sequence[Change]) -> list[Any]:
-        return self._dialect.transact_volatile(lambda rows: apply(self._dialect, rows, changes)) if changes else []
+        def work(rows: Rows) -> list[Any]:
+            return apply(self._dialect, rows, changes, lock_guards(self._dialect, rows, changes))
+
+        return self._dialect.transact_volatile(work) if changes else []
 
     def read(self, keys: Sequence[str]) -> tuple[int, dict[str, bytes]]:
         now = self._dialect.now()
@@ -90,19 +98,31 @@ class SqlGuards:
         return dict(self._dialect.read(HOLDERS, {"uniques": list(uniques)})) if uniques else {}
 
 
-def apply(dialect: Dialect, rows: Rows, changes: Sequence[Change]) -> list[Any]:
-    """Apply changes inside a transaction; return their answers."""
+def lock_guards(dialect: Dialect, rows: Rows, changes: Sequence[Change]) -> dict[str, Row]:
+    """The rows of the keys of these changes, locked until the transaction ends."""
     keys = sorted({key for change in changes for key in change.keys})
     if dialect.reserve_guards:
         rows(dialect.reserve_guards, {"rows": _text(keys)})
-    found = _locked(rows, keys)
+    return _locked(rows, keys)
+
+
+def apply(dialect: Dialect, rows: Rows, changes: Sequence[Change], found: dict[str, Row]) -> list[Any]:
+    """Apply changes to guards that were locked, inside the same transaction; return their answers."""
     now = dialect.time_in(rows)
+    lapsed = [hold.id for hold in lapsed_in(found, now)]
+    leased = {(id, fence) for id, fence in rows(LEASED, {"ids": lapsed})} if lapsed else set()
+    kept = keep_leased(found, leased, now) if leased else {}
     answers, written, wakes = apply_changes(changes, found, now)
     for key, count in wakes.items():
         record_wake(written[key], _wake_waiters(dialect, rows, key, count), now)
     reserved = {key: row for key, row in found.items() if row.state is None and not row.waiting}
-    _keep(dialect, rows, {**reserved, **written}, found)
+    _keep(dialect, rows, {**reserved, **kept, **written}, found)
     return answers
+
+
+def settlement_changes(verdicts: Sequence[Ack | Nack | Abandon]) -> list[Change]:
+    """The guard changes of these verdicts."""
+    return [verdict.change for verdict in verdicts if verdict.change is not None]
 
 
 def changes_of(verdicts: Sequence[Ack | Nack | Abandon], held: Container[Pair]) -> list[Change]:
@@ -112,11 +132,11 @@ def changes_of(verdicts: Sequence[Ack | Nack | Abandon], held: Container[Pair]) 
 
 
 def _park_leases(dialect: Dialect, rows: Rows, owner: str, verdicts: Sequence[Park]) -> set[Pair]:
+    found = _locked(rows, sorted({verdict.key for verdict in verdicts}))
     tokens = [verdict.lease.token for verdict in verdicts]
     leases = {(id, fence): (key, asked) for id, fence, key, asked in rows(HELD, {"keys": tokens, "owner": owner})}
     held = [verdict for verdict in verdicts if (verdict.lease.id, verdict.lease.fence) in leases]
     pairs = {(verdict.lease.id, verdict.lease.fence) for verdict in held}
-    found = _locked(rows, sorted({verdict.key for verdict in held}))
     now = dialect.time_in(rows)
     waiters: dict[str, list[int]] = {}
     ready: list[int] = []
@@ -139,8 +159,11 @@ def _park_leases(dialect: Dialect, rows: Rows, owner: str, verdicts: Sequence[Pa
 
 
 def _wake_due(dialect: Dialect, rows: Rows, keys: list[str]) -> dict[str, int]:
-    """Wake the waiters of keys that are due; return the microseconds until each remaining key is due."""
-    found = _locked(rows, keys)
+    """Wake the waiters of keys that are due; return the microseconds until each remaining key is due.
+
+    A guard that another transaction changes at this moment is left out: that transaction wakes, or a later call does.
+    """
+    found = _locked(rows, keys, FREE_GUARDS)
     now = dialect.time_in(rows)
     due = {key: row for key, row in found.items() if row.waiting and row.wake_at <= now}
     for key, row in due.items():
@@ -151,11 +174,11 @@ def _wake_due(dialect: Dialect, rows: Rows, keys: list[str]) -> dict[str, int]:
     return {key: row.wake_at - now for key, row in found.items() if row.waiting}
 
 
-def _locked(rows: Rows, keys: list[str]) -> dict[str, Row]:
+def _locked(rows: Rows, keys: list[str], statement: str = GUARDS) -> dict[str, Row]:
     """The rows of these keys, locked until the transaction ends."""
     return {
         key: Row(None if state is None else state.encode(), expires, wake_at, bool(waiting))
-        for key, state, expires, wake_at, waiting in rows(GUARDS, {"keys": keys})
+        for key, state, expires, wake_at, waiting in rows(statement, {"keys": keys})
     }
 
 

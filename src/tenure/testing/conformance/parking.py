@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from tenure.backends.messages import Abandon, Ack, Lease, Nack, Park
 from tenure.guards.concurrency_limit import ConcurrencyLimit
 from tenure.guards.guard import Ending, Guard, settle_guards, take_guards
@@ -28,12 +30,19 @@ from tenure.testing.conformance.messages import (
 )
 
 LOCK = ConcurrencyLimit("lock:report")
+KEY = Idempotency("once:order-7")
+WAKE_SECONDS = 6.0  # after that a job that waits for a guard tries again
 DONE = Ending(over=True, succeeded=True)
 OTHER_HOLDER = Holder("another-job", 1, 60.0)
 
 
 def holder(lease: Lease, seconds: float = 60.0) -> Holder:
     return Holder(lease.id, lease.fence, seconds)
+
+
+def under_lease(lease: Lease) -> Holder:
+    """The holder as a worker on this backend makes it: with the lease, for as long as the lease."""
+    return Holder(lease.id, lease.fence, LEASE, lease.queue, lease.owner)
 
 
 def hold(backend: FullBackend, *guards: Guard, by: Holder = OTHER_HOLDER) -> None:
@@ -298,3 +307,59 @@ class ParkingTests:
         backend.put([make(1, unique="u")])
         backend.control.cancel([id_of(1)])
         assert backend.put([make(2, unique="u")]) == [id_of(2)]
+
+    @needs("guards", "parking")
+    @pytest.mark.parametrize("guard", [LOCK, KEY], ids=["lock", "key"])
+    def test_a_guard_that_lapsed_is_kept_while_the_lease_of_its_job_is_not_reaped(
+        self, backend: FullBackend, clock: AdvancingClock, guard: Guard
+    ) -> None:
+        first, second = put_and_take(backend, *make_many(range(2)))
+        hold(backend, guard, by=under_lease(first))
+        clock.advance(LEASE * 2)
+        (refusal,) = backend.guards.change([take_guards([guard], under_lease(second))])
+        assert refusal is not None
+        assert park(backend, [second], guard.key) == []
+        assert known(backend, 1).state == "parked"
+        backend.reap([QUEUE])
+        clock.advance(WAKE_SECONDS)
+        hold(backend, guard, by=under_lease(second))
+
+    @needs("guards", "parking")
+    def test_a_success_is_recorded_under_its_key_although_the_claim_lapsed(
+        self, backend: FullBackend, clock: AdvancingClock
+    ) -> None:
+        first, second = put_and_take(backend, *make_many(range(2)))
+        hold(backend, KEY, by=under_lease(first))
+        clock.advance(LEASE * 2)
+        (refusal,) = backend.guards.change([take_guards([KEY], under_lease(second))])
+        assert refusal.reason == "claimed"
+        assert park(backend, [second], KEY.key) == []
+        done = settle_guards([KEY], under_lease(first), DONE)
+        assert backend.ack([Ack(lease=first, change=done)]) == []
+        (woken,) = take(backend)
+        (refusal,) = backend.guards.change([take_guards([KEY], under_lease(woken))])
+        assert (refusal.reason, refusal.first) == ("done", first.id)
+
+    @needs("guards", "parking")
+    def test_a_success_that_is_refused_is_not_recorded_under_the_key_of_another_job(
+        self, backend: FullBackend, clock: AdvancingClock
+    ) -> None:
+        first, second = put_and_take(backend, *make_many(range(2)))
+        hold(backend, KEY, by=under_lease(first))
+        expire(backend, clock)
+        hold(backend, KEY, by=under_lease(second))
+        done = settle_guards([KEY], under_lease(first), DONE)
+        assert backend.ack([Ack(lease=first, change=done)]) == [first]
+        (refusal,) = backend.guards.change([take_guards([KEY], OTHER_HOLDER)])
+        assert refusal.reason == "claimed"
+
+    @needs("guards", "parking")
+    def test_sweeping_leaves_the_lapsed_claim_of_a_job_whose_lease_is_not_reaped(
+        self, backend: FullBackend, clock: AdvancingClock
+    ) -> None:
+        first, second = put_and_take(backend, *make_many(range(2)))
+        hold(backend, KEY, by=under_lease(first))
+        clock.advance(LEASE * 2)
+        backend.guards.sweep(100)
+        (refusal,) = backend.guards.change([take_guards([KEY], under_lease(second))])
+        assert refusal.reason == "claimed"

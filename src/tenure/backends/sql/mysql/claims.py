@@ -168,9 +168,10 @@ class MysqlClaims:
 
 
 def held_rows(session: MysqlSession, owner: str, leases: Sequence[Lease]) -> list[HeldRow]:
-    """Begin a transaction and lock the leases that this owner holds."""
+    """Lock the leases that this owner holds, in the transaction of the session or in a new one."""
     keys = numbers(lease.token for lease in leases)
-    rows = session.send(BEGIN, session.fill(HELD_BY_OWNER, keys=keys, owner=session.quote(owner)))[1]
+    begin = [] if session.in_transaction else [BEGIN]
+    rows = session.send(*begin, session.fill(HELD_BY_OWNER, keys=keys, owner=session.quote(owner)))[-1]
     return [HeldRow(*row) for row in rows]
 
 

@@ -7,9 +7,9 @@ import msgspec
 
 from tenure.backends.messages import Abandon, Ack, Nack
 from tenure.backends.sql.dialect import ClaimCursor, Dialect, Pair, failures
-from tenure.backends.sql.guards import apply, changes_of
+from tenure.backends.sql.guards import apply, changes_of, lock_guards, settlement_changes
 from tenure.backends.sql.mysql.claims import DROP_LEASES, READY, READY_ROW, HeldRow, end_cancelled, held_rows
-from tenure.backends.sql.mysql.connection import COMMIT, MysqlExecutor, MysqlSession, numbers
+from tenure.backends.sql.mysql.connection import BEGIN, COMMIT, MysqlExecutor, MysqlSession, numbers
 from tenure.clock import MICROSECOND
 from tenure.definition.failure import KEPT_FAILURES
 
@@ -93,16 +93,20 @@ class MysqlSettlements:
         self, owner: str, verdicts: Sequence[V], plan: Callable[[MysqlSession, list[tuple[HeldRow, V]]], list[str]]
     ) -> set[Pair]:
         def settle(session: MysqlSession) -> set[Pair]:
+            wanted = settlement_changes(verdicts)
+            if wanted:
+                session.send(BEGIN)
+            guards = lock_guards(self._dialect, session.neutral, wanted) if wanted else {}
             by_pair = {(verdict.lease.id, verdict.lease.fence): verdict for verdict in verdicts}
             found = held_rows(session, owner, [verdict.lease for verdict in verdicts])
             held = [(row, by_pair[row.id, row.fence]) for row in found if (row.id, row.fence) in by_pair]
             pairs = {(row.id, row.fence) for row, _ in held}
             changes = changes_of(verdicts, pairs)
             if held:
-                more = changes or any(row.asked for row, _ in held)
+                more = guards or any(row.asked for row, _ in held)
                 session.send(*plan(session, held), *([] if more else [COMMIT]))
-            if changes:
-                apply(self._dialect, session.neutral, changes)
+            if guards:
+                apply(self._dialect, session.neutral, changes, guards)
             end_cancelled(self._executor, session, [row for row, _ in held])
             return pairs
 

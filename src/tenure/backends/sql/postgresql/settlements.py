@@ -9,7 +9,7 @@ import psycopg
 
 from tenure.backends.messages import ON_REQUEST, Abandon, Ack, Nack
 from tenure.backends.sql.dialect import ClaimCursor, Dialect, Pair, Rows
-from tenure.backends.sql.guards import apply, changes_of
+from tenure.backends.sql.guards import apply, changes_of, lock_guards, settlement_changes
 from tenure.backends.sql.postgresql.claims import END_CANCELLED, INTO_HISTORY, REPLACE_HISTORY
 from tenure.backends.sql.postgresql.connection import NOW, PostgresExecutor, number_array, text_array
 from tenure.clock import MICROSECOND
@@ -140,8 +140,9 @@ class PostgresSettlements:
             return set(self._executor.run(lambda rows: _run_fast(rows, fast, statement, values), again=False)[0])
 
         def settle(rows: Rows) -> set[Pair]:
+            guards = lock_guards(self._dialect, rows, settlement_changes(verdicts))
             held = set(rows(statement, values))
-            apply(self._dialect, rows, changes_of(verdicts, held))
+            apply(self._dialect, rows, changes_of(verdicts, held), guards)
             return held
 
         return self._dialect.transact(settle)

@@ -362,7 +362,8 @@ def rows_on(connection: Any) -> Rows:
 @lru_cache
 def translated(statement: str) -> str:
     """A neutral statement in SQLite's notation; the file has one writer, so rows need no locks."""
-    return re.sub(r"IN :(\w+)", r"IN (SELECT value FROM json_each(:\1))", statement).replace(" FOR UPDATE", "")
+    unlocked = re.sub(r" FOR UPDATE( SKIP LOCKED)?", "", statement)
+    return re.sub(r"IN :(\w+)", r"IN (SELECT value FROM json_each(:\1))", unlocked)
 
 
 def bound(parameters: Mapping[str, Any]) -> dict[str, Any]:

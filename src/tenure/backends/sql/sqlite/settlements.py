@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from tenure.backends.messages import Abandon, Ack, Nack, Verdict
 from tenure.backends.sql.dialect import Dialect, Pair, failures
-from tenure.backends.sql.guards import apply, changes_of
+from tenure.backends.sql.guards import apply, changes_of, lock_guards
 from tenure.backends.sql.sqlite.claims import DROP_LEASES, end_cancelled, held_leases, lease_keys
 from tenure.backends.sql.sqlite.database import BEGIN, Database, compound, json_text, rows_on
 from tenure.clock import MICROSECOND
@@ -158,7 +158,7 @@ class SqliteSettlements:
             for statement, parameters in steps:
                 tx.execute(statement, parameters)
             if changes:
-                apply(self._dialect, rows_on(tx), changes)
+                apply(self._dialect, rows_on(tx), changes, lock_guards(self._dialect, rows_on(tx), changes))
             end_cancelled(tx, cancelled, self._now())
         return held
 
