@@ -1,7 +1,8 @@
-"""The keeper: renews the leases of this worker, reaps expired leases, and hands back jobs that wait too long to start.
+"""The keeper: renews the leases of this worker, and hands back jobs that wait too long to start.
 
-It renews from its own thread, so that a lease lives as long as its job. A second thread, the lease watchdog, acts
-while the backend does not answer: it gives up the leases that could not be renewed in time.
+It renews from its own thread, so that a lease lives as long as its job; nothing that can wait for other workers is done
+in that thread. A second thread, the lease watchdog, acts while the backend does not answer: it gives up the leases that
+could not be renewed in time. The guard keeper and the reaper, each in a thread of its own, renew guards and reap.
 """
 
 import logging
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from tenure.backends.contract import Backend
 from tenure.backends.messages import Lease
-from tenure.clock import MICROSECOND
+from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError
 from tenure.events import LeaseLost, Listeners, Reaped
 from tenure.worker.inbox import HeldLeases
@@ -20,10 +21,12 @@ from tenure.worker.pipeline import Pipeline
 
 logger = logging.getLogger(__name__)
 
+GiveUp = Callable[[Sequence[Lease]], None]
 _TICK_SECONDS = 0.1
 _UNSTARTED_SECONDS = 0.25  # a job that waits longer goes back to its queue: other workers may be idle
 _CLOCK_JUMP_SECONDS = 1.0
 _SLOW_CALL_SECONDS = 0.5  # after a call without answer for this long, a renewal may come too late
+_GUARD_RETRY_SECONDS = 1.0
 _SETTLE_SECONDS = 0.02  # from the settlement in the backend until the lease is no longer held
 
 
@@ -51,8 +54,6 @@ class Keeper:
         self._lose = lose
         self._stopping = threading.Event()
         self._tick_began: float | None = None
-        self._reap_at = 0.0
-        self._clock_offset = self._wall_minus_monotonic()
 
     def run(self) -> None:
         threading.Thread(target=self._watch_renewals, name="tenure-lease-watchdog", daemon=True).start()
@@ -60,7 +61,7 @@ class Keeper:
             try:
                 self.tick()
             except BackendError as error:
-                logger.warning("renewing and reaping leases failed, trying again: %s", error)
+                logger.warning("renewing leases failed, trying again: %s", error)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -70,10 +71,6 @@ class Keeper:
         try:
             self._hand_back(_UNSTARTED_SECONDS)
             self._renew(now)
-            self._guards.wake_parked(time.monotonic())  # real time, not the clock's: the waits use it too
-            if now >= self._reap_at and not self._clock_jumped(now):
-                self._reap_at = now + self._options.lease_seconds / 3
-                self._reap()
         finally:
             self._tick_began = None
 
@@ -82,25 +79,24 @@ class Keeper:
         if not leases:
             return
         try:
-            # Guards first: if that fails, both are tried again, or given up together.
-            lost = self._guards.renew(leases)
-            lost += self._backend.renew(leases, seconds=self._options.lease_seconds)
+            lost = self._backend.renew(leases, seconds=self._options.lease_seconds)
         except BackendError:
-            self._give_up(self._held.overdue(self._clock.monotonic()))
+            self.give_up(self._held.overdue(self._clock.monotonic()))
             raise
         self._held.renewed(leases, now, self._options.lease_seconds)
         if lost:
             self._stopping.wait(_SETTLE_SECONDS)  # a lease that seems lost may just have been settled by this worker
-            self._give_up(lost)
+            self.give_up(lost)
 
     def _watch_renewals(self) -> None:
-        """While the backend does not answer, give up the leases that were not renewed in time."""
+        """Give up leases that were not renewed in time while the backend did not answer, or whose guards were not."""
         while not self._stopping.wait(_TICK_SECONDS):
             began, now = self._tick_began, self._clock.monotonic()
             if began is not None and now - began > _SLOW_CALL_SECONDS:
-                self._give_up(self._held.overdue(now))
+                self.give_up(self._held.overdue(now))
+            self.give_up(self._guards.overdue(time.monotonic()))
 
-    def _give_up(self, lost: Sequence[Lease]) -> None:
+    def give_up(self, lost: Sequence[Lease]) -> None:
         """Stop the jobs of leases that this worker no longer holds: another worker may run them at any moment."""
         dropped = self._held.drop(lost)
         if not dropped:
@@ -108,6 +104,74 @@ class Keeper:
         logger.warning("%d leases were lost while their jobs ran; those jobs run again elsewhere", len(dropped))
         self._lose(dropped)
         self._listeners.emit(LeaseLost(tuple(lease.id for lease in dropped), "renew"))
+
+
+class GuardKeeper:
+    """Renews the guards of running jobs, and wakes jobs that wait for a guard; a neighbour can make it wait for both.
+
+    Where the backend stores the guards, a job keeps its guards as long as its lease: a late renewal costs nothing.
+    """
+
+    def __init__(self, pipeline: Pipeline, held: HeldLeases, seconds: float, give_up: GiveUp) -> None:
+        """`seconds` is the length of a lease; `give_up` stops the jobs that have lost a guard."""
+        self._guards = pipeline.guards
+        self._clock = pipeline.clock
+        self._held = held
+        self._seconds = seconds
+        self._give_up = give_up
+        self._stopping = threading.Event()
+        self._renew_at = 0.0
+
+    def run(self) -> None:
+        while not self._stopping.wait(_TICK_SECONDS):
+            try:
+                self.tick()
+            except BackendError as error:
+                logger.warning("renewing guards failed, trying again: %s", error)
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def tick(self) -> None:
+        self._guards.wake_parked(time.monotonic())  # real time, not the clock's: the waits use it too
+        now = self._clock.monotonic()
+        if now < self._renew_at:
+            return
+        self._renew_at = now + min(_GUARD_RETRY_SECONDS, self._seconds / 3)
+        lost = self._guards.renew(self._held.leases())
+        self._renew_at = now + self._seconds / 3
+        if lost:
+            self._stopping.wait(_SETTLE_SECONDS)  # this worker may just have settled them
+            self._give_up(lost)
+
+
+class Reaper:
+    """Reaps expired leases of all workers, except for one lease after a jump of the clock."""
+
+    def __init__(self, backend: Backend, options: WorkerOptions, listeners: Listeners, clock: Clock) -> None:
+        self._backend = backend
+        self._options = options
+        self._listeners = listeners
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._reap_at = 0.0
+        self._clock_offset = self._wall_minus_monotonic()
+
+    def run(self) -> None:
+        while not self._stopping.wait(_TICK_SECONDS):
+            try:
+                self.tick()
+            except BackendError as error:
+                logger.warning("reaping leases failed, trying again: %s", error)
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def tick(self) -> None:
+        now = self._clock.monotonic()
+        if now >= self._reap_at and not self._clock_jumped(now):
+            self._reap_at = now + self._options.lease_seconds / 3
+            self._reap()
 
     def _reap(self) -> None:
         reaped = self._backend.reap(self._options.queues)

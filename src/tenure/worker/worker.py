@@ -13,7 +13,9 @@ Beside them run, once per worker:
 
 | thread | does | file |
 | --- | --- | --- |
-| `tenure-keeper` | renews and reaps leases, hands back unstarted jobs | `keeper.py` |
+| `tenure-keeper` | renews leases, hands back unstarted jobs | `keeper.py` |
+| `tenure-guardkeeper` | renews guards, wakes jobs that wait for them | `keeper.py` |
+| `tenure-reaper` | reaps expired leases | `keeper.py` |
 | `tenure-lease-watchdog` | gives up leases while the backend does not answer | `keeper.py` |
 | `tenure-cancelwatcher` | stops cancelled jobs, writes progress, if the backend supports both | `cancel_watcher.py` |
 | `tenure-heartbeat` | registers the worker | `heartbeat.py` |
@@ -42,7 +44,7 @@ from tenure.execution.runner import Runner
 from tenure.worker.archive_writer import ArchiveWriter
 from tenure.worker.cancel_watcher import CancelWatcher
 from tenure.worker.inbox import GUARDED_BATCH, HeldLeases, Inbox
-from tenure.worker.keeper import Keeper
+from tenure.worker.keeper import GuardKeeper, Keeper, Reaper
 from tenure.worker.lane import Lane, WorkerOptions
 from tenure.worker.leaser import Leaser, RunLimits, SharedParts
 from tenure.worker.logs import ExecutionLog
@@ -87,7 +89,6 @@ class Worker:
         self._keeper_ticked: float | None = None
         self._execution_log: ExecutionLog | None = None
         self._held = held = HeldLeases()
-        self._guards = pipeline.guards
         self._settler = settler = Settler(backend, held, listeners, pipeline.guards, name)
         self._limits = RunLimits(options, len(lanes), held, settler.tally)
         breaker = pipeline.guards.backend_breaker()
@@ -96,7 +97,9 @@ class Worker:
         self._leasers = [RoleThread(lane.leaser, self._fail, on_end=lane.close) for lane in self._lanes]
         self._further_lanes = [RoleThread(lane, self._fail) for lane in self._lanes[1:]]
         self._settler_thread = RoleThread(settler, self._fail)
-        roles = [Keeper(backend, options, held, listeners, pipeline, self._hand_back, self._lose), *companions]
+        keeper = Keeper(backend, options, held, listeners, pipeline, self._hand_back, self._lose)
+        guard_keeper = GuardKeeper(pipeline, held, options.lease_seconds, keeper.give_up)
+        roles: list[Role] = [keeper, guard_keeper, Reaper(backend, options, listeners, pipeline.clock), *companions]
         if backend.control is not None:
             roles.append(CancelWatcher(backend.control, held, self._cancel, self._progress))
         self._other_roles = [RoleThread(role, self._fail) for role in roles]
@@ -183,7 +186,6 @@ class Worker:
             lane.hand_back(age)
 
     def _lose(self, leases: Sequence[Lease]) -> None:
-        self._guards.drop(leases)
         for lane in self._lanes:
             lane.lose(leases)
 
@@ -248,7 +250,7 @@ class LaneRuntime:
         """Drop the leases of this lane among these, and stop their jobs where possible: other workers have them now."""
         ours = [lease for lease in leases if lease.queue in self._queues]
         if ours:
-            self._inbox.discard(ours)
+            self._pipeline.guards.drop(self._inbox.discard(ours))
             self._runner.lose(ours)
 
     def cancel(self, leases: Sequence[Lease]) -> None:
@@ -277,7 +279,9 @@ class LaneRuntime:
         return attempts
 
     def _done(self, attempt: Attempt, outcome: Outcome) -> None:
-        if outcome.kind != "lost":  # another worker settles a lost lease
+        if outcome.kind == "lost":  # another worker settles it
+            self._pipeline.guards.drop([attempt.ticket])
+        else:
             self._settler.settle(self._pipeline.conclude(attempt, outcome))
         self._inbox.finished(outcome.seconds)
 

@@ -1,4 +1,4 @@
-"""The keeper renews what is held, reaps what expired, and stops jobs whose lease is lost."""
+"""The keeper renews leases and stops jobs whose lease is lost, the guard keeper renews guards, the reaper reaps."""
 
 import logging
 import threading
@@ -13,7 +13,7 @@ from tenure.errors import BackendUnavailable
 from tenure.events import LeaseLost, Listeners, Reaped
 from tenure.testing import FakeClock
 from tenure.worker.inbox import HeldLeases
-from tenure.worker.keeper import Keeper
+from tenure.worker.keeper import GuardKeeper, Keeper, Reaper
 from tenure.worker.lane import WorkerOptions
 from tenure.worker.pipeline import JobDefaults, Pipeline
 
@@ -73,12 +73,29 @@ def stopped():
 
 
 @pytest.fixture
-def keeper(backend, clock, held, wire, calls, stopped, events):
+def listeners(events):
     listeners = Listeners()
     listeners.add(events.append)
-    pipeline = Pipeline(wire, Registry({}), clock, JobDefaults(retry=Backoff()))
-    options = WorkerOptions(queues=("q",), lease_seconds=15.0)
+    return listeners
 
+
+@pytest.fixture
+def pipeline(wire, clock):
+    return Pipeline(wire, Registry({}), clock, JobDefaults(retry=Backoff()))
+
+
+@pytest.fixture
+def options():
+    return WorkerOptions(queues=("q",), lease_seconds=15.0)
+
+
+@pytest.fixture
+def reaper(backend, options, listeners, clock):
+    return Reaper(backend, options, listeners, clock)
+
+
+@pytest.fixture
+def keeper(backend, options, held, listeners, pipeline, calls, stopped):
     def stop(leases):
         calls.append(("stop", [lease.id for lease in leases]))
         stopped.set()
@@ -165,23 +182,23 @@ def test_a_job_is_stopped_in_time_while_the_backend_does_not_answer(keeper, back
     assert stops(calls) == [["1"]]
 
 
-def test_an_expired_lease_of_another_worker_is_reaped(keeper, backend, clock, lease, events):
+def test_an_expired_lease_of_another_worker_is_reaped(reaper, backend, clock, lease, events):
     clock.advance(16)
-    keeper.tick()
+    reaper.tick()
     assert events == [Reaped(("1",), ())]
     assert backend.jobs.find("1").state == "ready"
 
 
-def test_after_a_jump_of_the_clock_nothing_is_reaped_for_one_lease(keeper, backend, clock, lease, caplog):
+def test_after_a_jump_of_the_clock_nothing_is_reaped_for_one_lease(reaper, backend, clock, lease, caplog):
     clock.jump(3600)
     with caplog.at_level(logging.WARNING):
-        keeper.tick()
+        reaper.tick()
     after_the_jump = backend.jobs.find("1").state
     clock.advance(14)
-    keeper.tick()
+    reaper.tick()
     within_one_lease = backend.jobs.find("1").state
     clock.advance(2)
-    keeper.tick()
+    reaper.tick()
     assert [after_the_jump, within_one_lease, backend.jobs.find("1").state] == ["leased", "leased", "ready"]
     assert "the clock jumped" in caplog.text
 
@@ -189,3 +206,55 @@ def test_after_a_jump_of_the_clock_nothing_is_reaped_for_one_lease(keeper, backe
 def test_jobs_that_wait_a_quarter_of_a_second_unstarted_are_handed_back(keeper, calls):
     keeper.tick()
     assert calls == [("back", 0.25)]
+
+
+class FaultyGuards:
+    """The guards of a worker; a neighbour may block their renewal."""
+
+    def __init__(self):
+        self.calls = []
+        self.is_blocked = False
+
+    def wake_parked(self, now):
+        self.calls.append("wake")
+
+    def renew(self, leases):
+        self.calls.append([lease.id for lease in leases])
+        if self.is_blocked:
+            raise BackendUnavailable("a neighbour has locked a guard")
+        return []
+
+    def overdue(self, now):
+        return []
+
+
+@pytest.fixture
+def guards(pipeline):
+    pipeline.guards = FaultyGuards()
+    return pipeline.guards
+
+
+@pytest.fixture
+def guard_keeper(guards, pipeline, held, calls):
+    return GuardKeeper(pipeline, held, 15.0, lambda leases: calls.append(("stop", leases)))
+
+
+def test_guards_are_renewed_every_third_of_a_lease(guard_keeper, guards, held_lease, clock):
+    guard_keeper.tick()
+    clock.advance(4.9)
+    guard_keeper.tick()
+    clock.advance(0.2)
+    guard_keeper.tick()
+    assert guards.calls == ["wake", ["1"], "wake", "wake", ["1"]]
+
+
+def test_guards_that_cannot_be_renewed_are_tried_again_and_cost_no_lease(
+    guard_keeper, guards, keeper, held, held_lease, clock, calls
+):
+    guards.is_blocked = True
+    for _ in range(20):
+        clock.advance(1.1)
+        keeper.tick()
+        with pytest.raises(BackendUnavailable):
+            guard_keeper.tick()
+    assert (len(held), stops(calls)) == (1, [])

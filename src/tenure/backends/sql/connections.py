@@ -16,6 +16,10 @@ from typing import Any, Generic, TypeVar
 from tenure.errors import BackendError, BackendUnavailable, UnknownBackend
 
 C = TypeVar("C")
+# A client that falls silent inside a transaction keeps its row locks. The server ends its session after this time, well
+# within the time in which the other workers must renew their leases.
+IDLE_TRANSACTION_SECONDS = 5.0
+GUARD_LOCK_SECONDS = 2.0  # to wait for the row of a guard
 POLL_SECONDS = 0.025  # 40 polls a second cost about half a percent of a core
 
 

@@ -15,7 +15,12 @@ import pymysql
 from pymysql.connections import Connection as Connection
 from pymysql.constants import CLIENT
 
-from tenure.backends.sql.connections import Connections, back_off
+from tenure.backends.sql.connections import (
+    GUARD_LOCK_SECONDS,
+    IDLE_TRANSACTION_SECONDS,
+    Connections,
+    back_off,
+)
 from tenure.backends.sql.dialect import Row, Rows
 from tenure.clock import Clock, SystemClock
 from tenure.errors import BackendError, BackendUnavailable
@@ -33,17 +38,21 @@ WHERE collation_name IN ('utf8mb4_nopad_bin', 'utf8mb4_0900_bin')
 """
 _MAX_TRIES = 8
 _LOCK_TRIES = 120  # of five seconds
+_LOCK_WAITS = 6  # of GUARD_LOCK_SECONDS, for other rows than those of guards
+_LOCK_TIMEOUT_CODE = 1205
 _LOST_CODES = {1053, 1077, 1079, 1158, 1159, 1160, 1161, 1927, 4031}  # the server stops, or has cut the connection
 _STATEMENT_LOG_CODE = 1665
-_ROLLED_BACK_CODES = {1205, 1213}  # a lock timeout, a deadlock
+_ROLLED_BACK_CODES = {_LOCK_TIMEOUT_CODE, 1213}  # a lock timeout, a deadlock
 # What a server can set otherwise for all its sessions.
 _SESSION_SETTINGS = (
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE",
     "SET SESSION innodb_lock_wait_timeout = {lock}, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
     "SET SESSION completion_type = NO_CHAIN, sql_safe_updates = 0, sql_select_limit = 18446744073709551615",
 )
-# Otherwise MariaDB converts a long list into a temporary table and scans that.
-_MARIADB_SETTING = "SET SESSION in_predicate_conversion_threshold = 0"
+# Otherwise MariaDB converts a long list into a temporary table and scans that. MySQL ends no idle transaction.
+_MARIADB_SETTINGS = (
+    f"SET SESSION in_predicate_conversion_threshold = 0, idle_transaction_timeout = {round(IDLE_TRANSACTION_SECONDS)}"
+)
 _IF_NEW = "ON CONFLICT DO NOTHING"
 # After an equality MariaDB reads an index from the start of the matching part; it enters a range at the given place.
 _AS_RANGE = r"BETWEEN :\1 AND concat(:\1, '')"
@@ -72,10 +81,10 @@ class MysqlServer:
             )
             with connection.cursor() as cursor:
                 for statement in _SESSION_SETTINGS:
-                    cursor.execute(statement.format(lock=max(1, round(self._timeout / 3))))
+                    cursor.execute(statement.format(lock=round(GUARD_LOCK_SECONDS)))
                 cursor.execute("SELECT version()")
                 if "MariaDB" in str(cursor.fetchone()):
-                    cursor.execute(_MARIADB_SETTING)
+                    cursor.execute(_MARIADB_SETTINGS)
         except (pymysql.Error, OSError) as error:
             raise self.unavailable(error) from error
         return connection
@@ -171,9 +180,9 @@ class MysqlExecutor:
     def ask(self, work: Callable[[MysqlSession], T]) -> T:
         return self._try(work)[0]
 
-    def transaction(self, work: Callable[[MysqlSession], T], again: bool = True) -> T:
+    def transaction(self, work: Callable[[MysqlSession], T], again: bool = True, lock_tries: int = _LOCK_WAITS) -> T:
         """The answer of `work`, which begins a transaction with its first packet; it is committed here."""
-        return self._try(partial(_committed, work), again)[0]
+        return self._try(partial(_committed, work), again, lock_tries)[0]
 
     def transaction_and_cut(self, work: Callable[[MysqlSession], T]) -> tuple[T, bool]:
         """As `transaction`; also whether an unanswered try came before."""
@@ -197,7 +206,9 @@ class MysqlExecutor:
     def close(self) -> None:
         self._connections.close()
 
-    def _try(self, work: Callable[[MysqlSession], T], again: bool = True) -> tuple[T, bool]:
+    def _try(
+        self, work: Callable[[MysqlSession], T], again: bool = True, lock_tries: int = _LOCK_WAITS
+    ) -> tuple[T, bool]:
         """Try again what the server rolled back; where `again` allows it, also once after a lost connection."""
         was_cut = False
         for attempt in range(1, _MAX_TRIES + 1):
@@ -207,7 +218,8 @@ class MysqlExecutor:
             except pymysql.Error as error:
                 lost = is_lost(error) or not _rolled_back(connection)
                 (self._connections.drop if lost else self._connections.give)(connection)
-                if (lost and (was_cut or not again)) or attempt == _MAX_TRIES:
+                lock_tries -= error.args[:1] == (_LOCK_TIMEOUT_CODE,)
+                if (lost and (was_cut or not again)) or attempt == _MAX_TRIES or not lock_tries:
                     raise self._server.unavailable(error) from error
                 if not (lost or was_rolled_back(error)):
                     raise self._refusal(error) from error

@@ -129,14 +129,10 @@ class MysqlDialect:
 
     def transact(self, work: Callable[[Rows], T]) -> T:
         self._cursor.drop_all()  # jobs that a user replays come back at any place
-        return self.transact_volatile(work)
+        return self._executor.transaction(_begun(work), again=False)
 
     def transact_volatile(self, work: Callable[[Rows], T]) -> T:
-        def transaction(session: MysqlSession) -> T:
-            session.send(BEGIN)
-            return work(session.neutral)
-
-        return self._executor.transaction(transaction, again=False)
+        return self._executor.transaction(_begun(work), again=False, lock_tries=1)
 
     def time_in(self, rows: Rows) -> int:
         return self._executor.time_in(rows)
@@ -159,6 +155,14 @@ class MysqlDialect:
 
     def close(self) -> None:
         self._executor.close()
+
+
+def _begun(work: Callable[[Rows], T]) -> Callable[[MysqlSession], T]:
+    def transaction(session: MysqlSession) -> T:
+        session.send(BEGIN)
+        return work(session.neutral)
+
+    return transaction
 
 
 def _in_order(messages: Sequence[Message], stored: set[str]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tenure.backends.sql.connections import Connections, back_off
+from tenure.backends.sql.connections import IDLE_TRANSACTION_SECONDS, Connections, back_off
 from tenure.backends.sql.dialect import Rows
 from tenure.clock import Clock, SystemClock
 from tenure.errors import BackendError, BackendUnavailable
@@ -151,7 +151,7 @@ class PostgresServer:
         limits = {
             "statement_timeout": round(self._timeout * 900),
             "lock_timeout": round(self._timeout * 450),
-            "idle_in_transaction_session_timeout": round(self._timeout * 1000),
+            "idle_in_transaction_session_timeout": round(min(IDLE_TRANSACTION_SECONDS, self._timeout) * 1000),
         }
         settings = {**_PLANNER_SETTINGS, **_TRANSACTION_SETTINGS, **limits}
         return " ".join(f"-c {name}={value}" for name, value in settings.items())
