@@ -26,6 +26,7 @@ _TICK_SECONDS = 0.1
 _UNSTARTED_SECONDS = 0.25  # a job that waits longer goes back to its queue: other workers may be idle
 _CLOCK_JUMP_SECONDS = 1.0
 _SLOW_CALL_SECONDS = 0.5  # after a call without answer for this long, a renewal may come too late
+_REST_LEASES = 4  # after an outage the reaper waits for one lease, at most once in so many: a backend may flap
 _GUARD_RETRY_SECONDS = 1.0
 _SETTLE_SECONDS = 0.02  # from the settlement in the backend until the lease is no longer held
 
@@ -146,7 +147,11 @@ class GuardKeeper:
 
 
 class Reaper:
-    """Reaps expired leases of all workers, except for one lease after a jump of the clock."""
+    """Reaps expired leases of all workers, except while live leases may look expired.
+
+    That is for one lease after a jump of the clock, and after an outage of the backend: its workers settle first what
+    ended meanwhile, and renew what still runs.
+    """
 
     def __init__(self, backend: Backend, options: WorkerOptions, listeners: Listeners, clock: Clock) -> None:
         self._backend = backend
@@ -155,6 +160,8 @@ class Reaper:
         self._clock = clock
         self._stopping = threading.Event()
         self._reap_at = 0.0
+        self._away_since: float | None = None
+        self._last_rest = float("-inf")
         self._clock_offset = self._wall_minus_monotonic()
 
     def run(self) -> None:
@@ -171,7 +178,23 @@ class Reaper:
         now = self._clock.monotonic()
         if now >= self._reap_at and not self._clock_jumped(now):
             self._reap_at = now + self._options.lease_seconds / 3
-            self._reap()
+            if not self._was_away(now):
+                self._reap()
+
+    def _was_away(self, now: float) -> bool:
+        """Ask the backend for its time first: a call to reap that waits in an outage would reap at its end."""
+        if self._backend.ledger is None:
+            return False  # a broker that takes back expired leases itself
+        self._away_since = began = now if self._away_since is None else self._away_since
+        self._backend.ledger.time()
+        self._away_since = None
+        answered, seconds = self._clock.monotonic(), self._options.lease_seconds
+        if answered - began < seconds / 3 or answered - self._last_rest < _REST_LEASES * seconds:
+            return False
+        logger.warning("the backend was away for %.0f s; nothing is reaped for %g s", answered - began, seconds)
+        self._last_rest = answered
+        self._reap_at = answered + seconds
+        return True
 
     def _reap(self) -> None:
         reaped = self._backend.reap(self._options.queues)

@@ -51,8 +51,11 @@ class Settler:
         listeners: Listeners,
         guards: GuardHolder,
         worker: str | None = None,
+        max_delay: float = 5.0,
     ) -> None:
+        """After an outage it settles within `max_delay` seconds: the workers reap again one lease after it."""
         self._worker = worker
+        self._max_delay = max_delay
         self._backend = backend
         self._guards = guards
         self._held = held
@@ -129,7 +132,7 @@ class Settler:
                 return verb(verdicts)
             except BackendError as error:
                 tries += 1
-                delay = delay or GrowingDelay()
+                delay = delay or GrowingDelay(longest=self._max_delay)
                 self.ticked = time.monotonic()
                 logger.warning("settling %d jobs failed: %s", len(verdicts), error)
                 time.sleep(delay.next())

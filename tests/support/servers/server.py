@@ -86,24 +86,32 @@ class Server:
 
     def kill(self) -> None:
         """End it as a power cut would, its children included."""
-        pid = self.process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        children = self._children()
         self.process.kill()
         for child in children:
-            os.kill(int(child), signal.SIGKILL)
+            os.kill(child, signal.SIGKILL)
         self.process.wait(STOP_SECONDS)
 
     def pause(self) -> None:
-        """Stop it where it stands: connections stay open and nothing is answered."""
-        self.process.send_signal(signal.SIGSTOP)
+        """Stop it where it stands, its children included: connections stay open and nothing is answered."""
+        self._signal_all(signal.SIGSTOP)
 
     def resume(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
+        self._signal_all(signal.SIGCONT)
+
+    def _children(self) -> list[int]:
+        pid = self.process.pid
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+        for child in self._children():
+            os.kill(child, number)
 
     def stop(self) -> None:
         """End it and remove its data."""
         if self._process and self._process.poll() is None:
-            self.process.send_signal(signal.SIGCONT)
+            self._signal_all(signal.SIGCONT)
             self.process.send_signal(signal.SIGINT if self.kind.name == "postgresql" else signal.SIGTERM)
             try:
                 self.process.wait(STOP_SECONDS)

@@ -208,6 +208,73 @@ def test_jobs_that_wait_a_quarter_of_a_second_unstarted_are_handed_back(keeper, 
     assert calls == [("back", 0.25)]
 
 
+class Away:
+    """A part of a backend that is away for so many seconds at its next call, and then answers or fails."""
+
+    def __init__(self, clock, ledger):
+        self._clock = clock
+        self._ledger = ledger
+        self.seconds = 0.0
+        self.fails = False
+
+    def time(self):
+        seconds, self.seconds = self.seconds, 0.0
+        self._clock.advance(seconds)
+        if self.fails:
+            raise BackendUnavailable("gone for a moment")
+        return self._ledger.time()
+
+
+@pytest.fixture
+def ledger(backend, clock):
+    backend.ledger = Away(clock, backend.ledger)
+    return backend.ledger
+
+
+def state(backend):
+    return backend.jobs.find("1").state
+
+
+def test_after_an_outage_of_a_third_of_a_lease_nothing_is_reaped_for_one_lease(reaper, backend, ledger, clock, lease):
+    clock.advance(12)
+    ledger.seconds = 5.1
+    reaper.tick()
+    after_the_outage = state(backend)
+    clock.advance(14.8)
+    reaper.tick()
+    within_one_lease = state(backend)
+    clock.advance(0.3)
+    reaper.tick()
+    assert [after_the_outage, within_one_lease, state(backend)] == ["leased", "leased", "ready"]
+
+
+def test_calls_that_failed_count_as_an_outage_too(reaper, backend, ledger, clock, lease):
+    ledger.fails = True
+    for _ in range(3):
+        with pytest.raises(BackendUnavailable):
+            reaper.tick()
+        clock.advance(6)
+    ledger.fails = False
+    reaper.tick()
+    assert state(backend) == "leased"
+
+
+def test_a_short_outage_does_not_stop_reaping(reaper, backend, ledger, clock, lease):
+    clock.advance(16)
+    ledger.seconds = 4.9
+    reaper.tick()
+    assert state(backend) == "ready"
+
+
+def test_a_backend_that_flaps_stops_reaping_at_most_once_in_four_leases(reaper, backend, ledger, clock, lease):
+    ledger.seconds = 6
+    reaper.tick()
+    clock.advance(16)
+    ledger.seconds = 6
+    reaper.tick()
+    assert state(backend) == "ready"
+
+
 class FaultyGuards:
     """The guards of a worker; a neighbour may block their renewal."""
 
