@@ -72,8 +72,8 @@ class Limiter:
         return Usage(self._guard.rate.burst - free, self._guard.rate.burst, again)
 
     def reset(self) -> None:
-        """Fill the bucket."""
-        self._store().change([forget_keys(self._guard.key)])
+        """Fill the bucket, and wake the jobs that can start then."""
+        self._store().change([self._guard.fill()])
 
     def _spend(self) -> Refusal | None:
         refusal: Refusal | None = self._store().change([take_guards([self._guard], Holder(new_id(), 1, 0.0))])[0]

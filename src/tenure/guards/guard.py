@@ -108,7 +108,7 @@ def forget_keys(*keys: str, wake: int = 1) -> Change:
     def decide(states: Sequence[bytes | None], now: int) -> Decision:
         return Decision(
             sum(is_held(state, now) for state in states),
-            [None if state is None else KeyUpdate(None, wake=wake) for state in states],
+            [KeyUpdate(None, wake=wake)] * len(states),  # jobs may wait for a key whose state has expired
         )
 
     return Change(keys, decide)

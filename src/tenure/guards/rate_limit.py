@@ -5,13 +5,14 @@ makes the refill slower, so that the limit holds in every window of the period, 
 """
 
 import re
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from tenure.errors import InvalidJob
 from tenure.guards.guard import Ending, Refusal
-from tenure.guards.states import Bucket, Holder, State, pack
-from tenure.guards.store import KeyUpdate
+from tenure.guards.states import Bucket, Holder, State, pack, unpack
+from tenure.guards.store import Change, Decision, KeyUpdate
 
 _PERIODS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600,
             "d": 86_400, "day": 86_400}  # fmt: skip
@@ -87,3 +88,32 @@ class RateLimit(Struct, frozen=True, gc=False):
         """How many jobs could start now."""
         bucket = self.bucket(state, now)
         return max(0, min(bucket.burst, (now - bucket.next_at()) // bucket.interval + 1))
+
+    def fill(self) -> Change:
+        """Give back all tokens, and wake as many parked jobs as there are tokens then."""
+
+        def decide(states: Sequence[bytes | None], now: int) -> Decision:  # noqa: ARG001
+            state = unpack(states[0])
+            burst = state.burst if isinstance(state, Bucket) else self.rate.burst
+            return Decision(None, [KeyUpdate(None, wake=burst)])
+
+        return Change((self.key,), decide)
+
+    def adopt(self) -> Change:
+        """Let this rate apply to a bucket that another rate left, and wake the parked jobs that can start now.
+
+        As many tokens are spent as before.
+        """
+
+        def decide(states: Sequence[bytes | None], now: int) -> Decision:
+            state = unpack(states[0])
+            if isinstance(state, Bucket):
+                if (state.interval, state.burst) == (self.rate.interval, self.rate.burst):
+                    return Decision(None)
+                arrival = now + (state.arrival - now) * self.rate.interval // state.interval
+                state = Bucket(self.rate.interval, self.rate.burst, arrival)
+            bucket = self.bucket(state, now)
+            update = KeyUpdate(pack(bucket), bucket.arrival, bucket.next_at(), self.tokens(state, now))
+            return Decision(None, [update])
+
+        return Change((self.key,), decide)

@@ -23,10 +23,11 @@ from tenure.errors import BackendError
 from tenure.execution.attempt import Attempt
 from tenure.guards.breaker import Breaker
 from tenure.guards.concurrency_limit import ConcurrencyLimit
-from tenure.guards.guard import Ending, Guard, Refusal, paused, renew_guards, settle_guards, take_guards
+from tenure.guards.guard import Ending, Guard, Refusal, forget_keys, paused, renew_guards, settle_guards, take_guards
 from tenure.guards.idempotency import DAY, Idempotency
 from tenure.guards.rate_limit import Rate, RateLimit, parse_rate
 from tenure.guards.states import (
+    WAKE_ALL,
     Holder,
     backend_breaker_key,
     breaker_key,
@@ -227,6 +228,23 @@ class GuardHolder:
         if now >= self._next_full_wake:
             self._next_full_wake = now + self._seconds / 3
             self._parking.wake(None, _WAKE_BATCH)
+
+    def wake_now(self, queues: Sequence[str]) -> None:
+        """Wake the jobs of these queues that can start now, before a worker that ends when idle ends."""
+        self.adopt_rates(queues)
+        if self._parking is not None:
+            self._parking.wake(None, _WAKE_BATCH)
+
+    def adopt_rates(self, queues: Sequence[str]) -> None:
+        """Wake the jobs that wait for a rate of their queue which was lifted or raised in the settings since."""
+        if self._parking is None:
+            return
+        keys = {queue_rate_key(queue): queue for queue in queues}
+        waited_for = [keys[key] for key in self._parking.wake(list(keys), 0)]
+        limits = [(queue, self._rules.queue_rate(queue)) for queue in waited_for]
+        self._store.change(
+            [limit.adopt() if limit else forget_keys(queue_rate_key(queue), wake=WAKE_ALL) for queue, limit in limits]
+        )
 
     def _attached(self, verdict: Verdict) -> Verdict:
         held = self._held.pop(_key(verdict.lease), None)

@@ -113,12 +113,13 @@ class GuardKeeper:
     Where the backend stores the guards, a job keeps its guards as long as its lease: a late renewal costs nothing.
     """
 
-    def __init__(self, pipeline: Pipeline, held: HeldLeases, seconds: float, give_up: GiveUp) -> None:
-        """`seconds` is the length of a lease; `give_up` stops the jobs that have lost a guard."""
+    def __init__(self, pipeline: Pipeline, held: HeldLeases, options: WorkerOptions, give_up: GiveUp) -> None:
+        """`give_up` stops the jobs that have lost a guard."""
         self._guards = pipeline.guards
         self._clock = pipeline.clock
         self._held = held
-        self._seconds = seconds
+        self._seconds = options.lease_seconds
+        self._new_queues = options.queues
         self._give_up = give_up
         self._stopping = threading.Event()
         self._renew_at = 0.0
@@ -134,6 +135,9 @@ class GuardKeeper:
         self._stopping.set()
 
     def tick(self) -> None:
+        if self._new_queues:
+            self._guards.adopt_rates(self._new_queues)
+            self._new_queues = ()
         self._guards.wake_parked(time.monotonic())  # real time, not the clock's: the waits use it too
         now = self._clock.monotonic()
         if now < self._renew_at:

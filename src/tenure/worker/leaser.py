@@ -68,6 +68,7 @@ class Leaser:
         self._stopping = threading.Event()
         self._delay = GrowingDelay()
         self._answered = False
+        self._woke_parked = False
         self.demand_changed = threading.Event()
         self.ticked: float | None = None
 
@@ -140,6 +141,7 @@ class Leaser:
             self._hand_back(leases)
             return
         self._held.end_turn(self)
+        self._woke_parked = False
         if self._listeners:
             for queue, same in groupby(leases, key=attrgetter("queue")):
                 self._listeners.emit(Leased(queue, tuple([lease.id for lease in same])))
@@ -170,13 +172,24 @@ class Leaser:
     def _wait_for_jobs(self, asked: float, before: int | None, *, is_scarce: bool) -> None:
         self._held.end_turn(self)
         if self._limits.ends_when_empty:
-            self._limits.found_nothing(self, before)
-            if before is None:
-                self._wait_for_demand()
+            self._end_if_empty(before)
         elif is_scarce:
             self._stopping.wait(_TURN_SECONDS)
         elif time.monotonic() - asked < _LEASE_WAIT_SECONDS / 2:  # this backend cannot block: poll it ever more slowly
             self._stopping.wait(self._delay.next())
+
+    def _end_if_empty(self, before: int | None) -> None:
+        """Nothing is ready; before the worker ends, jobs that are parked and can start now get their turn."""
+        if before is None:
+            self._wait_for_demand()
+        elif self._woke_parked:
+            self._limits.found_nothing(self, before)
+        else:
+            try:
+                self._guards.wake_now(self._queues)
+                self._woke_parked = True
+            except BackendError as error:
+                self._on_failure(error)
 
     def _wait_for_demand(self) -> None:
         self.demand_changed.wait(_DEMAND_POLL_SECONDS)

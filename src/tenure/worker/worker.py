@@ -100,7 +100,7 @@ class Worker:
         self._further_lanes = [RoleThread(lane, self._fail) for lane in self._lanes[1:]]
         self._settler_thread = RoleThread(settler, self._fail)
         keeper = Keeper(backend, options, held, listeners, pipeline, self._hand_back, self._lose)
-        guard_keeper = GuardKeeper(pipeline, held, options.lease_seconds, keeper.give_up)
+        guard_keeper = GuardKeeper(pipeline, held, options, keeper.give_up)
         roles: list[Role] = [keeper, guard_keeper, Reaper(backend, options, listeners, pipeline.clock), *companions]
         if backend.control is not None:
             roles.append(CancelWatcher(backend.control, held, self._cancel, self._progress))

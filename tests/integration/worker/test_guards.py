@@ -1,5 +1,6 @@
 """Guards through real workers: idempotency keys, single instances, rates, breakers and unique jobs."""
 
+import threading
 import time
 from contextlib import suppress
 from types import SimpleNamespace
@@ -7,7 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from tenure import Context, Tenure
+from tenure.app.explain.collect import explained
 from tenure.app.workers import WorkerBuilder
+from tenure.backends.messages import Park
 from tenure.errors import (
     BackendUnavailable,
     Cancel,
@@ -24,7 +27,8 @@ from tenure.events import Status
 from tenure.guards.concurrency_limit import ConcurrencyLimit
 from tenure.guards.guard import take_guards
 from tenure.guards.idempotency import Idempotency
-from tenure.guards.states import Holder, claim_key, lock_key, unpack
+from tenure.guards.rate_limit import RateLimit, parse_rate
+from tenure.guards.states import Holder, claim_key, lock_key, queue_rate_key, unpack
 from tenure.guards.store import KeyUpdate
 from tenure.worker.guard_holder import GuardHolder
 from tests.support.waiting import eventually
@@ -250,6 +254,58 @@ class TestRates:
         assert not limiter.allow()
         limiter.reset()
         assert limiter.allow()
+
+    @pytest.mark.parametrize("url", ["sqlite", "redis"], indirect=True)
+    def test_jobs_that_wait_for_a_rate_that_was_lifted_run_at_once(self, url):
+        ids = self.wait_for_the_rate(url, "1/h", 20)
+        with Tenure(url, queues=("mail",)) as app:
+            app.job(name="send", queue="mail")(lambda: None)
+            (reason,) = [
+                each for each in explained(app, ids[-1], has_handlers=True)[1].reasons if each.code == "waking"
+            ]
+            assert app.worker(burst=True).run()[Status.ACKED] == 20
+        assert "the next worker that starts wakes it at once" in reason.text
+
+    @pytest.mark.parametrize("url", ["sqlite", "redis"], indirect=True)
+    def test_jobs_that_wait_for_a_rate_that_was_raised_run_as_the_new_rate_allows(self, url):
+        self.wait_for_the_rate(url, "1/h", 20)
+        with Tenure(url, queues=("mail",), rates={"mail": "1000/h burst 8"}) as app:
+            app.job(name="send", queue="mail")(lambda: None)
+            assert 7 <= app.worker(burst=True).run()[Status.ACKED] <= 8
+
+    def wait_for_the_rate(self, url, rate, count):
+        """So many jobs are parked for the rate of their queue; their ids."""
+        with Tenure(url, rates={"mail": rate}, queues=("mail",)) as app:
+            job = app.job(name="send", queue="mail")(lambda: None)
+            app.guards.queue("mail").throttle()
+            ids = [job.enqueue() for _ in range(count)]
+            leases = app.backend.lease(["mail"], limit=count, seconds=60)
+            key = queue_rate_key("mail")
+            assert (
+                app.backend.parking.park([Park(lease=lease, key=key, reason="rate_limited") for lease in leases]) == []
+            )
+            assert app.backend.queues.counts()["mail"]["parked"] == count
+            return ids
+
+    def test_a_running_worker_wakes_what_waits_for_a_rate_that_was_lifted(self, url):
+        with Tenure(url, queues=("mail",)) as app:
+            ran = threading.Semaphore(0)
+            job = app.job(name="send", queue="mail")(lambda: ran.release() and None)
+            job.enqueue()
+            hold(app, RateLimit(queue_rate_key("mail"), parse_rate("1/h")))
+            (lease,) = app.backend.lease(["mail"], limit=1, seconds=60)
+            app.backend.parking.park([Park(lease=lease, key=queue_rate_key("mail"), reason="rate_limited")])
+            app.worker(max=1).run()
+            assert ran.acquire(blocking=False)
+
+    def test_a_reset_wakes_as_many_jobs_as_the_bucket_has_tokens(self, app, run):
+        job = app.job(name="call", rate="3/h burst 3")(lambda: None)
+        ids = [job.enqueue() for _ in range(7)]
+        run()
+        app.guards.rate(1, handler="call").reset()
+        tally = run()
+        assert tally[Status.ACKED] == 3
+        assert [app.backend.jobs.find(id).state for id in ids] == ["done"] * 6 + ["parked"]
 
     def test_a_rate_that_is_none_is_refused(self):
         with pytest.raises(SettingsError, match=r"rates\.mail"):

@@ -282,6 +282,9 @@ class FaultyGuards:
         self.calls = []
         self.is_blocked = False
 
+    def adopt_rates(self, queues):
+        self.calls.append(queues)
+
     def wake_parked(self, now):
         self.calls.append("wake")
 
@@ -302,8 +305,8 @@ def guards(pipeline):
 
 
 @pytest.fixture
-def guard_keeper(guards, pipeline, held, calls):
-    return GuardKeeper(pipeline, held, 15.0, lambda leases: calls.append(("stop", leases)))
+def guard_keeper(guards, pipeline, held, options, calls):
+    return GuardKeeper(pipeline, held, options, lambda leases: calls.append(("stop", leases)))
 
 
 def test_guards_are_renewed_every_third_of_a_lease(guard_keeper, guards, held_lease, clock):
@@ -312,7 +315,7 @@ def test_guards_are_renewed_every_third_of_a_lease(guard_keeper, guards, held_le
     guard_keeper.tick()
     clock.advance(0.2)
     guard_keeper.tick()
-    assert guards.calls == ["wake", ["1"], "wake", "wake", ["1"]]
+    assert guards.calls == [("q",), "wake", ["1"], "wake", "wake", ["1"]]
 
 
 def test_guards_that_cannot_be_renewed_are_tried_again_and_cost_no_lease(

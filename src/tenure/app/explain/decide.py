@@ -13,7 +13,7 @@ from tenure.backends.ledger import TickRecord
 from tenure.backends.records import JobRecord
 from tenure.definition.job import DEFAULT_MAX_CRASHES
 from tenure.guards.guard import Refusal
-from tenure.guards.states import Circuit, Claimed, Hold, Holder, Slots, State
+from tenure.guards.states import Circuit, Claimed, Hold, Holder, Slots, State, queue_rate_key
 from tenure.wire.signing import kid_of
 
 
@@ -196,7 +196,11 @@ def guard_reasons(facts: ExplainFacts) -> Iterator[Reason]:
         yield _refused(facts, refusal, state)
     if job.waits_for and not any(refusal.key == job.waits_for for refusal, _ in refusals):
         what = text_of(job.waits_for).what
-        yield Reason(code="waking", text=f"it waited for {what}, which is free now: a worker wakes it within seconds")
+        text = "which is free now: a worker wakes it within seconds"
+        has_rate = facts.envelope is None or any(guard.key == job.waits_for for guard, _ in facts.guards)
+        if job.waits_for == queue_rate_key(job.queue) and not has_rate:
+            text = "which is no longer set: the next worker that starts wakes it at once"
+        yield Reason(code="waking", text=f"it waited for {what}, {text}")
 
 
 def _refusals(facts: ExplainFacts) -> Iterator[tuple[Refusal, State | None]]:
