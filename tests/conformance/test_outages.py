@@ -14,6 +14,7 @@ from tenure.testing import FakeClock
 from tenure.testing.conformance import OutageConformance
 from tests.support.fault_proxy import FaultProxy
 from tests.support.opened_backend import Opened
+from tests.support.servicebus import Emulator
 
 
 class BehindProxy(Opened):
@@ -115,5 +116,34 @@ class TestSqlite(OutageConformance):
             with closing(sqlite3.connect(path, isolation_level=None)) as other:
                 other.execute("BEGIN IMMEDIATE")
                 yield
+
+        return away
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # the SDK leaves sockets to the garbage collector
+class TestServiceBus(OutageConformance):
+    @pytest.fixture
+    def clock(self):
+        return WaitingClock()
+
+    @pytest.fixture
+    def emulator(self):
+        with Emulator("mail", lock=1.0) as emulator:
+            yield emulator
+
+    @pytest.fixture
+    def backend(self, emulator, clock):
+        backend = open_backend(f"servicebus:{emulator.connection_string}?queues=mail", clock)
+        yield backend
+        backend.close()
+
+    @pytest.fixture
+    def outage(self, emulator):
+        @contextmanager
+        def away():
+            emulator.faults.plan("settle", "cut", times=100)
+            emulator.faults.plan("manage", "cut", times=100)
+            yield
+            emulator.faults.clear()
 
         return away

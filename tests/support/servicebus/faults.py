@@ -16,6 +16,10 @@ class Faults:
     def plan(self, moment: str, kind: str, times: int = 1) -> None:
         self._planned[moment, kind] += times
 
+    def clear(self) -> None:
+        """From now on nothing goes wrong."""
+        self._planned.clear()
+
     def strike(self, moment: str) -> str | None:
         """What goes wrong this time, if anything."""
         self.met[moment] += 1

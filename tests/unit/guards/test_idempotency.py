@@ -92,3 +92,36 @@ def test_a_job_is_skipped_only_after_a_success(moves):
         elif id in held:
             step = key.settle(id, held.pop(id), over=move != "fail", succeeded=move == "succeed", again=3)
             succeeded = id if move == "succeed" and step is not None else succeeded
+
+
+def test_a_success_is_recorded_although_its_claim_has_expired():
+    key = Key(Idempotency("once:7"))
+    key.take("a")
+    key.advance(1000)
+    key.settle("a", succeeded=True)
+    assert key.take("b").first == "a"
+
+
+def test_a_success_whose_claim_another_job_has_taken_by_then_is_not_recorded():
+    """The window that remains where the store does not keep the leases: both jobs have run."""
+    key = Key(Idempotency("once:7"))
+    key.take("a")
+    key.advance(1000)
+    assert key.take("b") is None
+    assert key.settle("a", succeeded=True) is None
+    assert key.take("c").reason == "claimed"
+
+
+def test_a_success_does_not_replace_the_first_success():
+    key = Key(Idempotency("once:7"))
+    key.take("a")
+    key.settle("a", succeeded=True)
+    assert key.settle("b", succeeded=True) is None
+    assert key.take("c").first == "a"
+
+
+def test_a_failure_after_the_claim_expired_changes_nothing():
+    key = Key(Idempotency("once:7"))
+    key.take("a")
+    key.advance(1000)
+    assert key.settle("a", succeeded=False) is None

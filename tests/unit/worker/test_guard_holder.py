@@ -1,6 +1,7 @@
 """The guard holder takes the guards of jobs, keeps them while they run, and settles them with the job."""
 
 import logging
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -175,3 +176,16 @@ def test_when_all_queues_are_paused_there_is_no_room_for_as_long_as_it_takes(clo
     store = MemoryStore(clock)
     store.change([pause_queue("a", None)])
     assert GuardHolder(store).room(["a"]) == ([], float("inf"))
+
+
+def test_guards_in_another_store_that_were_not_renewed_in_time_cost_the_lease(guards, clock, attempt_of):
+    first = attempt_of(LOCKED)
+    admit(guards, clock, first)
+    now = time.monotonic()
+    assert (guards.overdue(now), guards.overdue(now + 12.1)) == ([], [first.ticket])
+
+
+def test_guards_in_the_backend_last_as_long_as_the_lease(clock, attempt_of):
+    guards = GuardHolder(MemoryBackend(clock).guards, is_backend=True)
+    admit(guards, clock, attempt_of(LOCKED))
+    assert guards.overdue(time.monotonic() + 1000) == []
