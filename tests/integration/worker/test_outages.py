@@ -120,6 +120,7 @@ def fleet():
         each.close()
 
 
+@pytest.mark.timing
 def test_a_job_that_ended_while_the_backend_was_away_is_settled_once_and_its_key_is_final(place, fleet):
     both = fleet(url=place.url)
     first = both.charge(1)
@@ -138,6 +139,7 @@ def test_a_job_that_ended_while_the_backend_was_away_is_settled_once_and_its_key
     assert (both.of(Reaped), [event for event in both.of(LeaseLost) if event.verb == "settle"]) == ([], [])
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("kind", ["redis", "postgres", "mariadb"])
 def test_no_worker_reaps_a_job_that_ended_while_the_server_refused_connections(kind, request, monkeypatch, fleet):
     monkeypatch.setenv("TENURE_KEYS", new_key().dump())
@@ -158,6 +160,7 @@ def test_no_worker_reaps_a_job_that_ended_while_the_server_refused_connections(k
     assert (both.ran, both.of(Reaped)) == ([1], [])
 
 
+@pytest.mark.timing
 def test_beside_a_broker_a_success_is_recorded_before_the_broker_hears_of_it(beanstalk_url, tmp_path, fleet):
     with FaultProxy(beanstalk_url) as proxy:
         both = fleet(

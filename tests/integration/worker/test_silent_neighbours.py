@@ -78,6 +78,7 @@ def work(app):
         thread.join(WAIT_SECONDS)
 
 
+@pytest.mark.timing
 def test_a_neighbour_that_is_silent_for_longer_than_a_lease_costs_no_job(app, server, handler, work):
     lost = []
     app.listen(lambda event: lost.append(event) if isinstance(event, LeaseLost) else None)
@@ -97,6 +98,7 @@ def test_a_neighbour_that_is_silent_for_longer_than_a_lease_costs_no_job(app, se
     assert (sorted(handler.ran), lost) == ([1, 2, 3], [])
 
 
+@pytest.mark.timing
 def test_a_job_that_ends_while_its_guard_is_locked_keeps_its_lease_until_it_is_settled(app, server, handler, work):
     locked = handler.job.using(single_instance=True).enqueue(number=1)
     work("default")
