@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
 from tenure.backends.records import Fact
-from tenure.backends.sql.connections import GUARD_LOCK_SECONDS, first_column
+from tenure.backends.sql.connections import GUARD_LOCK_SECONDS, IDLE_TRANSACTION_SECONDS, first_column
 from tenure.backends.sql.dialect import KNOWN_IDS, ClaimCursor, Expired, Grant, Pair, Row, Rows, Wait
 from tenure.backends.sql.postgresql.claims import PostgresClaims
 from tenure.backends.sql.postgresql.connection import (
@@ -25,10 +25,12 @@ from tenure.clock import MICROSECOND, Clock
 T = TypeVar("T")
 TIME = f"SELECT {NOW}"
 # A reserved row can be locked, so of two transactions that want the same new key one waits for the other, not for long.
+# The settings are made here too because a pooler keeps none of a session.
 RESERVE_GUARDS = f"""
 INSERT INTO tenure_guard (key, state, expires, wake_at, waiting)
 SELECT key, NULL, 0, 0, 0
-FROM set_config('lock_timeout', '{round(GUARD_LOCK_SECONDS * 1000)}', true),
+FROM set_config('lock_timeout', '{round(GUARD_LOCK_SECONDS * 1000)}', true) AS wait,
+     set_config('idle_in_transaction_session_timeout', '{round(IDLE_TRANSACTION_SECONDS * 1000)}', true) AS silence,
      json_array_elements_text(%(rows)s::json) AS key
 ORDER BY key COLLATE "C"
 ON CONFLICT DO NOTHING
