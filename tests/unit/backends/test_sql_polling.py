@@ -1,0 +1,25 @@
+"""How often a worker asks a server that does not report new work."""
+
+import time
+
+import pytest
+
+from tenure.backends.sql import connections
+
+
+@pytest.fixture
+def slept(monkeypatch):
+    seconds = []
+    monkeypatch.setattr(connections.time, "sleep", seconds.append)
+    return seconds
+
+
+def test_a_worker_that_has_had_no_job_for_a_while_polls_half_as_often(slept):
+    connections.poll(1.0, last_work=time.monotonic())
+    connections.poll(1.0, last_work=time.monotonic() - 60)
+    assert slept == [0.025, 0.05]
+
+
+def test_a_poll_ends_when_a_delayed_job_is_due(slept):
+    connections.poll(0.001, last_work=time.monotonic() - 60)
+    assert slept == [0.001]
