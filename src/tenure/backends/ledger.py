@@ -99,7 +99,11 @@ class Ledger(Protocol):
         ...
 
     def last_ticks(self) -> dict[str, int]:
-        """The latest tick of each schedule that was ever entered, even if it was deleted since."""
+        """The latest tick of each schedule that is not in the future, even if it was deleted since.
+
+        While a schedule has ticks in the future, which a user or a wrong clock entered, only ticks that are still
+        stored count.
+        """
         ...
 
     def pause(self, schedule: str) -> None:

@@ -156,15 +156,9 @@ class Scheduler:
             self._publisher.emit(TickFailed(record.schedule, record.tick, record.id, record.why))
 
     def _open_agenda(self, now: int) -> "Agenda":
-        """An agenda that begins where the ledger ends.
-
-        A clock that was ahead may have entered ticks of the future; entering them again later changes nothing.
-        """
+        """An agenda that begins after the last ticks in the ledger; a tick of the future is not entered again later."""
         here = [each for each in self._schedules.values() if reason_to_skip(each, self._environment) is None]
-        since = min(self._since, now)
-        known = self._ledger.last_ticks()
-        last = {name: tick if tick <= now else max(since, now - _CLOCK_SET_BACK) for name, tick in known.items()}
-        return Agenda(here, since, last)
+        return Agenda(here, min(self._since, now), self._ledger.last_ticks())
 
     def _record_dropped(self, dropped: Sequence["DroppedTicks"]) -> None:
         """Record the last of the dropped ticks as skipped, unless another scheduler has entered it."""

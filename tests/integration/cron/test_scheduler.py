@@ -275,6 +275,17 @@ def test_a_clock_that_was_far_ahead_for_a_while_stops_nothing(app, start, clock)
     assert states(app, "load") == ["enqueued"] * 2 + ["skipped", "enqueued"]
 
 
+def test_a_tick_that_was_run_ahead_of_its_time_switches_no_catching_up_off(app, start, clock):
+    app.schedule("load").every_minute().misfire("all")
+    start().after(MINUTE)
+    ahead = clock.now() + 365 * 86_400_000_000
+    app.cron.run(at=ahead)
+    clock.advance(10 * MINUTE)
+    start()
+    assert states(app, "load") == ["enqueued"] * 12
+    assert app.cron.ledger.last_ticks()["load"] == clock.now() // 60_000_000 * 60_000_000
+
+
 def test_an_intent_that_was_given_up_is_put_again(app, start):
     app.schedule("load").every_minute()
     beats = start()

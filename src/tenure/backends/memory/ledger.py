@@ -75,7 +75,12 @@ class MemoryLedger(Ledger):
 
     def last_ticks(self) -> dict[str, int]:
         with self._lock:
-            return dict(self._last)
+            now = self._clock.now()
+            found = {name: tick for name, tick in self._last.items() if tick <= now}
+            for each in self._ticks.values():
+                if self._last[each.schedule] > now >= each.tick:
+                    found[each.schedule] = max(each.tick, found.get(each.schedule, 0))
+            return found
 
     def pause(self, schedule: str) -> None:
         with self._lock:

@@ -4,7 +4,7 @@ In a cluster the queues may be on other servers, so three steps follow each othe
 job is put, and the tick is noted as enqueued.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tenure.backends.ledger import ENDED_TICKS, TICK_STATES, Ledger, Note, TickRecord, TickState, may_come_from
 from tenure.backends.redis.connections import Argument, RedisClient, with_retries
@@ -55,7 +55,12 @@ class RedisLedger(Ledger):
         return self._ticks(with_retries(lambda: self._scripts.run("ledger_unended", self._key, arguments)))
 
     def last_ticks(self) -> dict[str, int]:
-        return self._numbers("last")
+        now = self.time()
+        last = self._numbers("last")
+        found = {name: tick for name, tick in last.items() if tick <= now}
+        for name in last.keys() - found.keys():
+            found |= {tick.schedule: tick.tick for tick in self._newest(name, now)}
+        return found
 
     def pause(self, schedule: str) -> None:
         now = self.time()
@@ -69,6 +74,12 @@ class RedisLedger(Ledger):
 
     def forget(self, before: int, keep: int, limit: int) -> int:
         return int(self._scripts.run("ledger_forget", self._key, [before, keep, limit, _listed(ENDED_TICKS)]))
+
+    def _newest(self, schedule: str, until: int) -> Iterable[TickRecord]:
+        """The newest stored tick of a schedule up to a time; empty if there is none."""
+        page: list[Argument] = [f"{self._key}:of:{schedule}", until, "-inf", "LIMIT", 0, 1]
+        found = with_retries(lambda: self._client.ask("ZREVRANGEBYSCORE", *page))
+        return self.known([id.decode() for id in found]).values()
 
     def _numbers(self, name: str) -> dict[str, int]:
         found = with_retries(lambda: self._client.ask("HGETALL", f"{self._key}:{name}"))

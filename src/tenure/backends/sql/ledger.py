@@ -32,7 +32,12 @@ NOTE = "UPDATE tenure_tick SET state = :state, why = :why, noted = :now WHERE id
 KNOWN = f"{_TICKS} WHERE id IN :ids"
 HISTORY = f"{_TICKS} WHERE schedule = :schedule AND state IN :states ORDER BY tick DESC LIMIT :limit"
 UNENDED = f"{_TICKS} WHERE state IN :states AND noted < :before ORDER BY noted, id LIMIT :limit"
-LAST = "SELECT name, last FROM tenure_schedule WHERE last > 0"
+LAST = """
+SELECT name, last FROM tenure_schedule WHERE last > 0 AND last <= :now
+UNION ALL
+SELECT name, max(tick) FROM tenure_schedule JOIN tenure_tick ON schedule = name AND tick <= :now
+WHERE last > :now GROUP BY name
+"""
 PAUSE = "UPDATE tenure_schedule SET paused = :now WHERE name = :name AND paused = 0"
 RESUME = "UPDATE tenure_schedule SET paused = 0 WHERE name = :name"
 PAUSED = "SELECT name, paused FROM tenure_schedule WHERE paused > 0"
@@ -113,7 +118,7 @@ class SqlLedger(Ledger):
         return [_tick(row) for row in self._dialect.read(UNENDED, page)]
 
     def last_ticks(self) -> dict[str, int]:
-        return dict(self._dialect.read(LAST, {}))
+        return dict(self._dialect.read(LAST, {"now": self._dialect.now()}))
 
     def pause(self, schedule: str) -> None:
         def write(rows: Rows) -> None:

@@ -81,6 +81,15 @@ class LedgerConformance:
         backend.ledger.enter([entry(2), entry(4, "clean"), entry(5, "clean")])
         assert backend.ledger.last_ticks() == {"report": FIRST + 3 * MINUTE, "clean": FIRST + 5 * MINUTE}
 
+    def test_a_tick_of_the_future_is_not_the_latest_until_its_time_has_come(
+        self, backend: FullBackend, clock: AdvancingClock
+    ) -> None:
+        soon = backend.ledger.time() + 2_000_000
+        backend.ledger.enter([entry(1), entry(2), entry(3, tick=soon), entry(4, "clean", tick=soon + 86_400_000_000)])
+        assert backend.ledger.last_ticks() == {"report": FIRST + 2 * MINUTE}
+        clock.advance(2.1)
+        assert backend.ledger.last_ticks() == {"report": soon}
+
     def test_notes_tell_what_has_changed(self, backend: FullBackend, clock: AdvancingClock) -> None:
         backend.ledger.enter([entry(1), entry(2), entry(3)])
         clock.advance(0.1)
