@@ -30,8 +30,8 @@ def states(shop, name):
 
 
 def test_run_enqueues_what_is_due_and_once_only(shop):
-    first = shop.json("cron", "run", "--at", "2026-11-13T02:31")
-    again = shop.json("cron", "run", "--at", "2026-11-13T02:31")
+    first = shop.json("cron", "run", "--at", "2026-11-13T02:31", "--no-dry-run")
+    again = shop.json("cron", "run", "--at", "2026-11-13T02:31", "--no-dry-run")
 
     assert [(each["name"], each["state"], each["new"]) for each in first] == [
         ("add", "enqueued", True),
@@ -41,8 +41,18 @@ def test_run_enqueues_what_is_due_and_once_only(shop):
     assert shop.state(first[0]["job"]) == "ready"
 
 
+@pytest.mark.parametrize("at", ["2026-11-13T02:31", "2126-11-13T02:31"])
+def test_run_at_another_time_only_shows_the_plan_unless_told_otherwise(shop, at):
+    done = shop("cron", "run", "--at", at)
+
+    assert [line.split("\t")[:2] for line in done.stdout.splitlines()[1:]] == [["add", "enqueue"], ["note", "enqueue"]]
+    assert done.stderr == "Nothing was run: --at only shows the plan. Add --no-dry-run to run these ticks.\n"
+    assert shop("cron", "run", "--at", at, "--dry-run").stderr == ""
+    assert not (shop.folder / "jobs.db").exists()
+
+
 def test_a_dependent_goes_when_the_worker_of_its_dependency_is_done(shop):
-    shop("cron", "run", "--at", "2026-11-13T02:31")
+    shop("cron", "run", "--at", "2026-11-13T02:31", "--no-dry-run")
     shop("work", "--burst", "--runner", "inline")
     assert (states(shop, "add"), states(shop, "note")) == (["succeeded"], ["enqueued"])
 
@@ -60,9 +70,9 @@ def test_run_tells_by_its_exit_code_that_something_failed(shop):
 
 
 def test_history_is_told_to_people_and_programs(shop):
-    shop("cron", "run", "--at", "2026-11-13T02:31")
+    shop("cron", "run", "--at", "2026-11-13T02:31", "--no-dry-run")
     shop("work", "--burst", "--runner", "inline")
-    shop("cron", "run", "--at", "2026-11-13T02:32")
+    shop("cron", "run", "--at", "2026-11-13T02:32", "--no-dry-run")
 
     assert states(shop, "add") == ["enqueued", "succeeded"]
     assert len(shop.json("cron", "history", "add", "--limit", "1")) == 1
@@ -75,7 +85,7 @@ def test_history_is_told_to_people_and_programs(shop):
 
 
 def test_list_and_explain_tell_what_happened(shop):
-    shop("cron", "run", "--at", "2026-11-13T02:31")
+    shop("cron", "run", "--at", "2026-11-13T02:31", "--no-dry-run")
     listed = {each["name"]: each["last"] for each in shop.json("cron", "list")}
 
     assert (listed["add"], listed["fail"]) == ("2026-11-13T02:31:00Z", None)
@@ -85,7 +95,7 @@ def test_list_and_explain_tell_what_happened(shop):
 def test_a_pause_is_seen_and_ends(shop):
     assert shop("cron", "pause", "add").stdout == "'add' is paused\n"
     assert {each["name"]: each["note"] for each in shop.json("cron", "list")}["add"] == "paused"
-    found = shop.json("cron", "run", "--at", "2026-11-13T02:31")
+    found = shop.json("cron", "run", "--at", "2026-11-13T02:31", "--no-dry-run")
     assert [(each["state"], each["why"]) for each in found] == [
         ("skipped", "paused"),
         ("skipped", "depends on 'add', which was skipped"),
@@ -99,7 +109,7 @@ def test_a_pause_is_seen_and_ends(shop):
 
 
 def test_several_schedulers_make_up_for_what_was_missed_once(shop, eventually):
-    shop("cron", "run", "--at", ago(5))
+    shop("cron", "run", "--at", ago(5), "--no-dry-run")
     keepers = [shop.start("cron", "work") for _ in range(2)]
     for keeper in keepers:
         assert keeper.stdout.readline().startswith("Running 4 schedules; process ")
@@ -114,7 +124,7 @@ def test_several_schedulers_make_up_for_what_was_missed_once(shop, eventually):
 
 
 def test_a_worker_keeps_the_schedules_too(shop, eventually):
-    shop("cron", "run", "--at", ago(3))
+    shop("cron", "run", "--at", ago(3), "--no-dry-run")
     worker = shop.start("work", "default", "notes", "--with-cron", "--runner", "inline")
     eventually(lambda: states(shop, "note")[-3:] == ["succeeded"] * 3)
     worker.send_signal(signal.SIGTERM)
@@ -125,7 +135,7 @@ def test_what_runs_inline_is_given_up_when_the_grace_is_over(shop, eventually):
     with (shop.folder / "shop.py").open("a") as code:
         code.write('app.schedule("sleep").named("nap").every_minute().misfire("latest").inline()\n')
     shop("cron", "pause", "nap")
-    shop("cron", "run", "--at", ago(3))
+    shop("cron", "run", "--at", ago(3), "--no-dry-run")
     shop("cron", "resume", "nap")
     keeper = shop.start("cron", "work", "--stop-grace", "0.2")
     eventually(lambda: (shop.folder / "started").exists())

@@ -91,7 +91,7 @@ def unknown_words(words: list[str]) -> list[str]:
     unknown = []
     remaining = iter(words)
     for word in remaining:
-        options |= {name: takes_value(each) for each in command.params for name in each.opts}
+        options |= {name: takes_value(each) for each in command.params for name in (*each.opts, *each.secondary_opts)}
         if word.startswith("-"):
             unknown += [] if word in options else [word]
             if options.get(word):

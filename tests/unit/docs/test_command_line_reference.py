@@ -30,7 +30,7 @@ COMMANDS = dict(commands(cli, "tenure"))
 
 def options(command: click.Command) -> set[str]:
     shown = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
-    return {name for each in shown for name in each.opts}
+    return {name for each in shown for name in (*each.opts, *each.secondary_opts)}
 
 
 def described(text: str) -> set[str]:

@@ -25,20 +25,24 @@ from tenure.supervisor.sd_notify import SystemdNotifier
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
+@click.option(
+    "--dry-run/--no-dry-run", default=None, help="Only print what would be done; this is the default with --at."
+)
 @click.option("--only", multiple=True, metavar="NAME", help="Only this schedule, even if it is not due; repeatable.")
 @at_option
 @output.json_option
 @click.pass_context
-def run(ctx: click.Context, dry_run: bool, only: tuple[str, ...], at: str | None, as_json: bool) -> None:
+def run(ctx: click.Context, dry_run: bool | None, only: tuple[str, ...], at: str | None, as_json: bool) -> None:
     """Run what is due in this minute, in the order of dependencies. For system cron, once a minute.
 
     Jobs go to their queues; inline jobs run here. A tick that was handled before is not handled again, and a job that
     fails does not stop the others; exit code 1 means that a job failed.
     """
     with app_with_handlers() as app:
-        if dry_run:
+        if dry_run or (dry_run is None and at is not None):
             _print_plan(plan(app.schedules.all(), parse_time(app, at), app.settings.environment, only), as_json)
+            if dry_run is None:
+                click.echo("Nothing was run: --at only shows the plan. Add --no-dry-run to run these ticks.", err=True)
             return
         ran = app.cron.run(None if at is None else parse_time(app, at), only)
     _print_ran(ran, as_json)
