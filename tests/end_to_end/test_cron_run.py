@@ -108,6 +108,19 @@ def test_a_pause_is_seen_and_ends(shop):
     assert shop("cron", "resume").stdout == "schedules are resumed\n"
 
 
+def test_a_dry_run_knows_what_is_paused(shop):
+    shop("cron", "pause", "add")
+    found = shop.json("cron", "run", "--dry-run")
+    assert [(each["would"], each["why"]) for each in found] == [
+        ("skip", "paused"),
+        ("skip", "depends on 'add', which was skipped"),
+    ]
+
+    shop("cron", "pause")
+    assert {each["why"] for each in shop.json("cron", "run", "--dry-run")} == {"all schedules are paused"}
+    assert [each["why"] for each in shop.json("cron", "run")] == ["all schedules are paused"] * 2
+
+
 def test_several_schedulers_make_up_for_what_was_missed_once(shop, eventually):
     shop("cron", "run", "--at", ago(5), "--no-dry-run")
     keepers = [shop.start("cron", "work") for _ in range(2)]

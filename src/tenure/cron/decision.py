@@ -167,7 +167,13 @@ class PlannedTick(Struct, frozen=True):
     why: str | None = None
 
 
-def plan(schedules: Sequence[Schedule], moment: int, environment: str, only: Collection[str] = ()) -> list[PlannedTick]:
+def plan(
+    schedules: Sequence[Schedule],
+    moment: int,
+    environment: str,
+    only: Collection[str] = (),
+    paused: Collection[str] = (),
+) -> list[PlannedTick]:
     """The ticks in the minute of this moment; with `only`, one tick of each named schedule, due or not.
 
     `schedules` are in the order of their dependencies.
@@ -182,7 +188,7 @@ def plan(schedules: Sequence[Schedule], moment: int, environment: str, only: Col
         tick = schedule.tick_of(moment) if not only else minute if schedule.name in only else None
         if tick is None:
             continue
-        why = reason_to_skip(schedule, environment) or check_dependencies(schedule, states).why
+        why = reason_to_skip(schedule, environment, paused) or check_dependencies(schedule, states).why
         states[schedule.name] = DependencyState.SKIPPED if why else DependencyState.SUCCEEDED
         planned.append(PlannedTick(schedule, tick, "skip" if why else "run" if schedule.inline else "enqueue", why))
     return planned

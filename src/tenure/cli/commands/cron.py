@@ -1,20 +1,17 @@
 """`tenure cron`: inspect, preview, explain, pause and resume schedules; `cron_run.py` runs them."""
 
-import logging
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
 from tenure.app import Tenure
 from tenure.backends.ledger import TICK_STATES, Ledger, TickRecord, TickState
-from tenure.backends.url import sqlite_file
 from tenure.cli import output
 from tenure.cli.app_loader import any_app, app_with_handlers
 from tenure.cli.arguments import at_option, parse_time
-from tenure.cli.commands.cron_run import run, work
+from tenure.cli.commands.cron_run import existing_ledger, run, work
 from tenure.cli.errors import CommandError
 from tenure.cli.job_view import last_error
 from tenure.clock import to_datetime
@@ -22,9 +19,6 @@ from tenure.cron.decision import reason_to_skip
 from tenure.cron.describe import PreviewLine, around_change, describe, explain, never_together, upcoming
 from tenure.cron.schedule import Schedule
 from tenure.definition.cron_expression import find_zone
-from tenure.errors import TenureError
-
-logger = logging.getLogger(__name__)
 
 _LIST_COLUMNS = ("name", "job", "queue", "expression", "timezone", "last", "next", "note")
 _HISTORY_COLUMNS = ("tick", "state", "entered", "ended", "job", "why")
@@ -46,7 +40,7 @@ def list_(as_json: bool) -> None:
     """List the schedules, those that are due next first."""
     with app_with_handlers() as app:
         now, environment = app.clock.now(), app.settings.environment
-        ledger = _existing_ledger(app)
+        ledger = existing_ledger(app)
         last, paused = (ledger.last_ticks(), ledger.paused()) if ledger else ({}, {})
         found = [_schedule_fields(schedule, now, environment, last, paused) for schedule in app.schedules.all()]
     found.sort(key=lambda entry: (entry["next"] is None, entry["next"] or now, entry["name"]))
@@ -93,7 +87,7 @@ def explain_(name: str, at: str | None, as_json: bool) -> None:
         facts["warning"] = never_together(schedule, schedules, moment)
         ticks = [each.local for each in upcoming(schedule, moment, 3)]
         needed_by = [each.name for each in schedules if name in each.job.depends_on]
-        ledger = _existing_ledger(app)
+        ledger = existing_ledger(app)
         facts["last ticks"] = _describe_last_ticks(ledger, schedule) if ledger else None
         facts["not now"] = reason_to_skip(schedule, app.settings.environment, ledger.paused()) if ledger else None
     if as_json:
@@ -146,18 +140,6 @@ def resume(name: str | None) -> None:
             raise CommandError(f"{what} not paused{others}")
         app.cron.resume(name)
     click.echo("schedules are resumed" if name is None else f"{name!r} is resumed")
-
-
-def _existing_ledger(app: Tenure) -> Ledger | None:
-    """The ledger if it exists: these commands create no database, and work without a server."""
-    parts = urlsplit(app.settings.url)
-    if parts.scheme == "sqlite" and not sqlite_file(parts).exists():
-        return None
-    try:
-        return app.cron.ledger
-    except TenureError as error:
-        logger.warning("past ticks are not shown: %s", error)
-        return None
 
 
 def _describe_last_ticks(ledger: Ledger, schedule: Schedule) -> str | None:

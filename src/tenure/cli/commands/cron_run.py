@@ -1,14 +1,18 @@
 """`tenure cron run` and `tenure cron work`: run due ticks once (from system cron), or all the time as a scheduler."""
 
+import logging
 import math
 import os
 from contextlib import ExitStack, nullcontext
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
 from tenure.app import Tenure
 from tenure.app.cron import TickResult
+from tenure.backends.ledger import Ledger
+from tenure.backends.url import sqlite_file
 from tenure.cli import output
 from tenure.cli.app_loader import app_with_handlers, wait_for_backend
 from tenure.cli.arguments import at_option, parse_time
@@ -21,7 +25,10 @@ from tenure.cli.process.signals import SchedulerService, SignalHandlers
 from tenure.cli.process.watchdog import WatchdogReporter
 from tenure.clock import to_datetime
 from tenure.cron.decision import PlannedTick, plan
+from tenure.errors import TenureError
 from tenure.supervisor.sd_notify import SystemdNotifier
+
+logger = logging.getLogger(__name__)
 
 
 @click.command()
@@ -40,7 +47,9 @@ def run(ctx: click.Context, dry_run: bool | None, only: tuple[str, ...], at: str
     """
     with app_with_handlers() as app:
         if dry_run or (dry_run is None and at is not None):
-            _print_plan(plan(app.schedules.all(), parse_time(app, at), app.settings.environment, only), as_json)
+            ledger, moment = existing_ledger(app), parse_time(app, at)
+            paused = ledger.paused() if ledger else ()
+            _print_plan(plan(app.schedules.all(), moment, app.settings.environment, only, paused), as_json)
             if dry_run is None:
                 click.echo("Nothing was run: --at only shows the plan. Add --no-dry-run to run these ticks.", err=True)
             return
@@ -91,6 +100,18 @@ def _run_scheduler(app: Tenure, grace: float, *, quiet: bool) -> SignalHandlers:
             click.echo(f"{words[0].upper()}{words[1:]}; process {os.getpid()}.")
         service.run()
     return signals
+
+
+def existing_ledger(app: Tenure) -> Ledger | None:
+    """The ledger if it exists: commands that only show something create no database, and work without a server."""
+    parts = urlsplit(app.settings.url)
+    if parts.scheme == "sqlite" and not sqlite_file(parts).exists():
+        return None
+    try:
+        return app.cron.ledger
+    except TenureError as error:
+        logger.warning("past ticks and pauses are not shown: %s", error)
+        return None
 
 
 def _print_plan(steps: list[PlannedTick], as_json: bool) -> None:
