@@ -84,6 +84,18 @@ def test_history_is_told_to_people_and_programs(shop):
     assert shop("cron", "history", "nothing").stdout == "no ticks of 'nothing' are known\n"
 
 
+def test_history_shows_what_ran_inline_with_its_error(shop):
+    shop("cron", "run", "--only", "fail")
+
+    (found,) = shop.json("cron", "history", "fail", "--extended")
+    assert (found["state"], found["job_state"], found["attempts"]) == ("failed", "failed", 1)
+    assert (found["error"], found["why"]) == ("ValueError: no luck", "ValueError: no luck")
+    assert "raise ValueError(text)" in found["trace"]
+    assert found["seconds"] >= 0
+    assert "raise ValueError(text)" in shop("jobs", "show", found["job"]).stdout
+    assert shop.json("dead", "list") == []
+
+
 def test_list_and_explain_tell_what_happened(shop):
     shop("cron", "run", "--at", "2026-11-13T02:31", "--no-dry-run")
     listed = {each["name"]: each["last"] for each in shop.json("cron", "list")}

@@ -29,7 +29,7 @@ from tenure.app.workers import WorkerBuilder, find_lanes, queues_of
 from tenure.backends.contract import Backend, Parts, required
 from tenure.backends.ledger import Ledger
 from tenure.backends.messages import Lease, Message, Verdict
-from tenure.backends.records import CancelResult, RescheduleResult
+from tenure.backends.records import CancelResult, JobRecord, RescheduleResult
 from tenure.builtin.event import Subscriber
 from tenure.builtin.handlers import Builtins
 from tenure.clock import Clock, SystemClock
@@ -345,10 +345,12 @@ class Tenure:
     def _publisher(self, ledger: Ledger) -> TickPublisher:
         opened = self.open_backend()
         seal = partial(self._sealer.message, opened=opened)
-        return TickPublisher(opened.backend, ledger, seal, self._run_inline, self.listeners)
+        runs = self._stores.parts(opened.backend).inline_runs
+        return TickPublisher(opened.backend, ledger, seal, self._run_inline, runs, self.listeners)
 
-    def _run_inline(self, job: Job) -> None:
-        self.enqueue(job, "sync://")
+    def _run_inline(self, job: Job) -> JobRecord:
+        opened = self.open_backend("sync://")
+        return self._worker_builder.run_inline(self._sealer.message(job, opened), opened)
 
     def _run_now(self, lease: Lease, opened: OpenBackend) -> Verdict:
         return self._worker_builder.run_now(lease, opened)

@@ -1,5 +1,6 @@
 """Builds workers from the settings and the parts of an app."""
 
+import logging
 import os
 import secrets
 import socket
@@ -14,13 +15,14 @@ from msgspec.structs import asdict
 from tenure.app.open_backends import OpenBackend, Sealer
 from tenure.app.stores import Stores, guard_holder_for
 from tenure.backends.contract import Backend, Parts
-from tenure.backends.messages import Lease, Verdict
-from tenure.backends.records import LaneRecord, WorkerRecord
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Verdict
+from tenure.backends.records import JobRecord, LaneRecord, WorkerRecord
+from tenure.backends.sync import SyncBackend
 from tenure.clock import Clock
 from tenure.definition.builder import JobBuilder
 from tenure.definition.handler import Queues, Registry
 from tenure.definition.retry import RetryPolicy
-from tenure.errors import SettingsError, TenureError
+from tenure.errors import JobFailed, SettingsError, TenureError
 from tenure.events import Listeners
 from tenure.execution.attempt import Performer
 from tenure.execution.deadline import deadline_for_this_thread
@@ -32,7 +34,7 @@ from tenure.guards.store import Store
 from tenure.redaction import Redactor
 from tenure.settings import Settings
 from tenure.wire.envelope import Follower
-from tenure.worker.archive_writer import ArchiveWriter
+from tenure.worker.archive_writer import ArchiveWriter, inline_record
 from tenure.worker.guard_holder import GuardHolder, GuardRules
 from tenure.worker.heartbeat import Heartbeat, Throughput
 from tenure.worker.janitor import Janitor
@@ -43,6 +45,8 @@ from tenure.worker.queue_hooks import QueueHooks
 from tenure.worker.roles import Role
 from tenure.worker.stats_recorder import StatsRecorder
 from tenure.worker.worker import Worker
+
+logger = logging.getLogger(__name__)
 
 DAY = 86_400.0
 
@@ -76,16 +80,31 @@ class WorkerBuilder:
         log_outcomes([verdict])
         return verdict
 
+    def run_inline(self, message: Message, opened: OpenBackend) -> JobRecord:
+        """Run the job of an inline tick in the calling thread, then the jobs that follow it; returns its record.
+
+        A job that fails is no dead letter, so it is neither logged as one nor reported to the job of `on_dead`.
+        """
+        runner = SyncBackend(self.clock)
+        runner.runs_with(lambda lease: self._verdict_now(lease, opened, on_dead=False))
+        verdict = runner.run(message)
+        for follower in verdict.follow if isinstance(verdict, (Ack, Abandon)) else ():
+            try:
+                opened.backend.put([follower])
+            except JobFailed as error:
+                logger.warning("a job that follows the inline job %s failed: %s", message.id, error)
+        return inline_record(verdict, self.clock.now())
+
     def guard_holder(self, backend: Backend, lease: float | None = None) -> GuardHolder:
         store, url = self.stores.guards(backend), self.settings.url
         return guard_holder_for(backend, store, self.rules, lease or self.settings.lease, url)
 
-    def pipeline(self, opened: OpenBackend, guards: GuardHolder) -> Pipeline:
+    def pipeline(self, opened: OpenBackend, guards: GuardHolder, *, on_dead: bool = True) -> Pipeline:
         defaults = JobDefaults(
             retry=self.retry,
             timeout=self.settings.default_timeout,
             unknown_timeout=self.settings.unknown_timeout,
-            on_dead=self._on_dead(opened),
+            on_dead=self._on_dead(opened) if on_dead else None,
             max_output=self.settings.max_output,
         )
         return Pipeline(opened.wire, self.registry, self.clock, defaults, guards=guards)
@@ -98,9 +117,9 @@ class WorkerBuilder:
         except TenureError as error:
             raise SettingsError(f"the setting on_dead names a job that cannot be enqueued: {error}") from error
 
-    def _verdict_now(self, lease: Lease, opened: OpenBackend) -> Verdict:
+    def _verdict_now(self, lease: Lease, opened: OpenBackend, *, on_dead: bool = True) -> Verdict:
         guards = self.guard_holder(opened.backend)
-        pipeline = self.pipeline(opened, guards)
+        pipeline = self.pipeline(opened, guards, on_dead=on_dead)
         attempts, verdicts = pipeline.admit([lease])
         if verdicts:
             return verdicts[0]

@@ -26,6 +26,7 @@ from tenure.backends.parts import (
     UniqueJobs,
     WorkerRegistry,
 )
+from tenure.backends.records import JobRecord
 from tenure.errors import BackendError
 from tenure.guards.store import Store
 from tenure.wire.signing import Ring
@@ -97,6 +98,7 @@ class Parts:
     """What people and tools ask of a backend and the store beside it; each is None where neither has it.
 
     `archive` is where workers record jobs that the backend forgets; None where the backend has records itself.
+    `inline_runs` is where schedulers record the jobs that they run themselves, which no backend stores.
     """
 
     jobs: Jobs | None
@@ -107,6 +109,12 @@ class Parts:
     stats: StatsStore | None
     ledger: Ledger | None
     archive: JobArchive | None
+    inline_runs: JobArchive | None
+
+    def find(self, id: str) -> JobRecord | None:
+        """The job with this id, or the inline run of a tick with this id."""
+        record = None if self.jobs is None else self.jobs.find(id)
+        return self.inline_runs.find(id) if record is None and self.inline_runs is not None else record
 
 
 def parts_for(backend: Backend, store: Backend | None) -> Parts:
@@ -121,6 +129,7 @@ def parts_for(backend: Backend, store: Backend | None) -> Parts:
         stats=backend.stats or (None if store is None else store.stats),
         ledger=backend.ledger or (None if store is None else store.ledger),
         archive=archive,
+        inline_runs=backend.archive or (None if store is None else store.archive),
     )
 
 

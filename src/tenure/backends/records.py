@@ -15,6 +15,7 @@ from tenure.definition.context import Progress
 from tenure.definition.failure import KEPT_FAILURES, Failure
 from tenure.events import Run
 
+FAILED_RUN = "failed"  # the state of an inline run that failed: it is not a dead letter, and cannot be replayed
 CancelResult = Literal["cancelled", "asked", "too_late", "unknown"]
 RescheduleResult = Literal["rescheduled", "running", "too_late", "unknown"]
 

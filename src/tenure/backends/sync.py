@@ -57,20 +57,25 @@ class SyncBackend(Backend):
     def close(self) -> None:
         """Nothing to close."""
 
-    def _finish(self, message: Message) -> str:
+    def run(self, message: Message) -> Verdict:
+        """Run a job until it ends, or may not run now; the last verdict. The jobs that follow it are not put."""
         if self._run is None:
             raise JobFailed("the sync backend runs jobs through an app; open it with Tenure('sync://')")
         attempts = 0
         for fence in itertools.count(1):
             verdict = self._run(self._lease(message, attempts, fence))
-            if isinstance(verdict, Ack):
-                self.put(verdict.follow)
-                return message.id
-            if isinstance(verdict, (Abandon, Park)) or fence == _MAX_RUNS:
-                self.put(verdict.follow if isinstance(verdict, Abandon) else ())
-                raise JobFailed(_failure_message(message, verdict))
+            if not isinstance(verdict, Nack) or fence == _MAX_RUNS:
+                return verdict
             attempts += verdict.charge == "attempt"
         raise AssertionError  # itertools.count has no end
+
+    def _finish(self, message: Message) -> str:
+        verdict = self.run(message)
+        if isinstance(verdict, (Ack, Abandon)):
+            self.put(verdict.follow)
+        if not isinstance(verdict, Ack):
+            raise JobFailed(_failure_message(message, verdict))
+        return message.id
 
     def _lease(self, message: Message, attempts: int, fence: int) -> Lease:
         return Lease(

@@ -135,7 +135,9 @@ class DeadLetterSelection:
 
 def find_job(app: Tenure, id: str) -> JobRecord:
     """The job with this id, in any state."""
-    record = required(app.parts().jobs, "records of jobs").find(id)
+    parts = app.parts()
+    required(parts.jobs, "records of jobs")
+    record = parts.find(id)
     if record is not None and record.state == "dead" and record.body is None:
         return next(app.dead_letters().get([id]), record)  # the broker has the body
     if record is None:
@@ -147,8 +149,7 @@ def find_job(app: Tenure, id: str) -> JobRecord:
 
 def state_of(app: Tenure, id: str) -> str | None:
     """The state of a job, or None if it is not known."""
-    jobs = app.parts().jobs
-    record = None if jobs is None else jobs.find(id)
+    record = app.parts().find(id)
     return record.state if record else None
 
 

@@ -156,7 +156,8 @@ def _int_if_whole(value: float | None) -> float | None:
 def _message_fields(record: JobRecord, wire: Wire) -> dict[str, Any]:
     values: dict[str, Any] = {"payload": None, **dict.fromkeys(_MESSAGE_FIELDS), "unreadable": None}
     if record.body is None:
-        return {**values, "unreadable": "the message of a job that succeeded is not kept"}
+        which = "a job that succeeded" if record.state == "done" else "this job"
+        return {**values, "unreadable": f"the message of {which} is not kept"}
     try:
         envelope = wire.open(record.body, record.queue)
         payload = msgspec.json.decode(envelope.payload)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from tenure.backends.ledger import Note
-from tenure.cron.publisher import TickPublisher
+from tenure.backends.records import JobRecord
+from tenure.cron.publisher import TickPublisher, end_note
 from tenure.cron.schedule import Schedule
 from tenure.cron.scheduler import Scheduler
 from tenure.errors import BackendError
@@ -78,18 +79,18 @@ class InlineTickRunner:
             self._thread.start()
         self._waiting.put((schedule, tick))
 
-    def perform(self, schedule: Schedule, tick: int) -> Note:
-        """Run a tick in the calling thread, and note how it ended."""
+    def perform(self, schedule: Schedule, tick: int) -> None:
+        """Run a tick in the calling thread, and record how it ended."""
         job = schedule.occurrence(tick).replace(max_retries=0)
         try:
-            self._publisher.run(job)
-            note = Note(job.id or "", "succeeded")
-        except Exception as error:
-            logger.warning("schedule %r failed: %s", schedule.name, error)
-            note = Note(job.id or "", "failed", str(error))
-        self._write(note)
+            record = self._publisher.run(job)
+            note = end_note(record)
+        except Exception as error:  # the job could not be made
+            record, note = None, Note(job.id or "", "failed", str(error))
+        if note.state == "failed":
+            logger.warning("schedule %r failed: %s", schedule.name, note.why)
+        self._write(note, record)
         self._open.pop(note.id, None)
-        return note
 
     def finish(self, until: Callable[[], float]) -> None:
         """Wait for the submitted ticks, at most until a monotonic time; note the rest as failed."""
@@ -104,10 +105,10 @@ class InlineTickRunner:
         while (each := self._waiting.get()) is not None:
             self.perform(*each)
 
-    def _write(self, note: Note) -> None:
+    def _write(self, note: Note, record: JobRecord | None = None) -> None:
         for pause in _WRITE_PAUSES:
             try:
-                self._publisher.note([note])
+                self._publisher.end_inline(note, record)
                 return
             except BackendError as error:
                 logger.warning("the end of a tick could not be recorded, trying again: %s", error)

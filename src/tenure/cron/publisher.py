@@ -5,13 +5,15 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from tenure.backends.contract import Backend
+from tenure.backends.job_filter import failure_text
 from tenure.backends.ledger import Ledger, Note, TickRecord
 from tenure.backends.messages import Message, enqueued_events
-from tenure.backends.records import JobRecord
+from tenure.backends.parts import JobArchive
+from tenure.backends.records import FAILED_RUN, JobRecord
 from tenure.clock import MICROSECOND
 from tenure.cron.schedule import DueTick
 from tenure.definition.job import Job
-from tenure.events import Listeners, Tick, TickFailed, TickSkipped, TickSucceeded
+from tenure.events import END_STATES, Listeners, Tick, TickFailed, TickSkipped, TickSucceeded
 
 _JOB_LOST_AFTER = 3600 * MICROSECOND  # a tick's job that the backend does not know after this time was deleted
 
@@ -24,14 +26,16 @@ class TickPublisher:
         backend: Backend,
         ledger: Ledger,
         seal: Callable[[Job], Message],
-        run: Callable[[Job], object],
+        run: Callable[[Job], JobRecord],
+        inline_runs: JobArchive | None,
         listeners: Listeners,
     ) -> None:
-        """`run` runs a job in this process."""
+        """`run` runs a job in this process and returns its record, which `inline_runs` keeps."""
         self._backend = backend
         self._ledger = ledger
         self._seal = seal
-        self._run = run
+        self.run = run
+        self._inline_runs = inline_runs
         self._listeners = listeners
         self._booking = ledger.booking if backend.ledger is ledger else None
 
@@ -63,9 +67,11 @@ class TickPublisher:
             return
         self._emit_enqueued([message for message in messages if message.id in new])
 
-    def run(self, job: Job) -> None:
-        """Run a job in this process, for one attempt; raises if it fails."""
-        self._run(job)
+    def end_inline(self, note: Note, record: JobRecord | None) -> None:
+        """Note the end of a tick that ran in this process, and keep the record of its job, if there is one."""
+        if record is not None and self._inline_runs is not None:
+            self._inline_runs.save([record])
+        self.note([note])
 
     def note(self, notes: Sequence[Note]) -> list[TickRecord]:
         """Change the states of ticks, and emit an event for each that has ended; returns the changed ticks."""
@@ -91,7 +97,7 @@ class TickPublisher:
         for tick in ticks:
             record = self._backend.jobs.find(tick.id)
             if record is not None:
-                notes += _end_note(record)
+                notes += [end_note(record)] if record.state in END_STATES else []
             elif tick.noted_at < latest:
                 notes.append(Note(tick.id, "failed", "the backend no longer knows its job"))
         return notes
@@ -106,9 +112,10 @@ def end_event(record: TickRecord) -> Tick | None:
     return TickSkipped(record.schedule, record.tick, record.why) if record.state == "skipped" else None
 
 
-def _end_note(record: JobRecord) -> list[Note]:
+def end_note(record: JobRecord) -> Note:
+    """The note on the tick of a job that has ended."""
     if record.state == "done":
-        return [Note(record.id, "succeeded")]
-    if record.state in ("dead", "cancelled", "expired"):
-        return [Note(record.id, "failed", record.reason or record.state)]
-    return []
+        return Note(record.id, "succeeded")
+    if record.state == FAILED_RUN and record.failures:
+        return Note(record.id, "failed", failure_text(record.failures[-1]))
+    return Note(record.id, "failed", record.reason or record.state)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from tenure.backends.messages import Abandon, Ack, Nack, Park, Verdict
 from tenure.backends.parts import JobArchive
-from tenure.backends.records import JobRecord
+from tenure.backends.records import FAILED_RUN, JobRecord
 from tenure.clock import MICROSECOND, Clock, to_microseconds
 from tenure.definition.failure import Failure
 from tenure.errors import BackendError
@@ -111,6 +111,19 @@ def record_of(verdict: Verdict, now: int) -> JobRecord | None:
         return _record(verdict, "dead", now, failures, verdict.lease.due)
     due = now + round(verdict.delay * MICROSECOND)
     return _record(verdict, "delayed" if verdict.delay else "ready", None, failures, due)
+
+
+def inline_record(verdict: Verdict, now: int) -> JobRecord:
+    """The record of a job that ran inline, for one attempt, and that no backend stores."""
+    if isinstance(verdict, (Nack, Park)):
+        key = f", {verdict.key!r}" if isinstance(verdict, Park) else ""
+        failure = Failure("JobFailed", f"it may not run now: {verdict.reason}{key}", now, 1)
+        verdict = Abandon(lease=verdict.lease, reason=verdict.reason or "postponed", failure=failure)
+    if isinstance(verdict, Ack):
+        return _record(verdict, verdict.state, now, (), verdict.lease.due, verdict.output, verdict.seconds)
+    failures = () if verdict.failure is None else (verdict.failure,)
+    seconds = None if verdict.run is None else verdict.run.seconds
+    return _record(verdict, FAILED_RUN, now, failures, verdict.lease.due, None, seconds)
 
 
 def _record(

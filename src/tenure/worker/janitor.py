@@ -10,6 +10,7 @@ import time
 
 from tenure.backends.contract import Parts, trim_ended
 from tenure.backends.ledger import Ledger, Note, TickRecord
+from tenure.backends.records import FAILED_RUN
 from tenure.clock import MICROSECOND, Clock, to_datetime
 from tenure.errors import BackendError
 from tenure.guards.store import Store
@@ -96,6 +97,11 @@ class Janitor:
         if archive is not None and "dead" in self._retention:  # jobs that were to run again and never did
             until = now - round(self._retention["dead"] * MICROSECOND)
             deleted += [archive.trim(state, until, _CHUNK) for state in ("ready", "delayed")]
+        if (runs := self._parts.inline_runs) is not None:
+            deleted += [
+                runs.trim(FAILED_RUN if state == "dead" else state, now - round(seconds * MICROSECOND), _CHUNK)
+                for state, seconds in self._retention.items()
+            ]
         if self._ledger is not None:
             deleted.append(self._ledger.forget(now - round(TICK_RETENTION * MICROSECOND), TICKS_KEPT, _CHUNK))
         if stats is not None:

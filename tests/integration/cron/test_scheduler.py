@@ -6,8 +6,9 @@ from secrets import token_hex
 from threading import Thread
 
 import pytest
+from msgspec import structs
 
-from tenure import Tenure
+from tenure import Cancel, Context, Tenure
 from tenure.backends.ledger import Note, TickRecord
 from tenure.backends.messages import Abandon, Ack
 from tenure.cron.schedule import tick_id
@@ -15,6 +16,7 @@ from tenure.errors import BackendUnavailable, SettingsError
 from tenure.events import TickFailed, TickSkipped, TickSucceeded
 from tenure.testing import FakeClock
 from tenure.wire.signing import new_key
+from tenure.worker.janitor import Janitor
 from tests.support.waiting import WAIT_SECONDS, eventually
 
 MINUTE = 60.0
@@ -387,6 +389,66 @@ def test_run_does_this_minute_and_tells_what_became_of_it(app):
     assert app.backend.queues.counts()["default"]["ready"] == 1
 
 
+def test_what_ran_inline_is_recorded_as_a_job_is(app):
+    app.schedule("load").every_minute().inline()
+    app.schedule("fail").every_minute().inline()
+    fine, broken = (app.parts().find(each.record.id) for each in app.cron.run())
+    assert (fine.state, fine.handler, fine.output) == ("done", "load", "loaded")
+    assert (broken.state, broken.handler, broken.attempts, broken.reason) == ("failed", "fail", 1, "retries_exhausted")
+    assert fine.seconds is not None
+    assert broken.seconds is not None
+    assert 'raise ValueError("no luck")' in broken.failures[0].trace
+    assert [record.why for record in app.cron.history("fail")] == ["ValueError: no luck"]
+
+
+def test_no_dead_letter_is_announced_for_what_failed_inline(app, monkeypatch, caplog):
+    told = []
+
+    @app.job
+    def mourn(ctx: Context) -> None:
+        told.append(ctx.meta)
+
+    monkeypatch.setattr(app, "settings", structs.replace(app.settings, on_dead="mourn"))
+    app.schedule("fail").every_minute().inline()
+    app.cron.run()
+    assert (told, app.backend.dead_letters.page()) == ([], [])
+    assert "schedule 'fail' failed: ValueError: no luck" in caplog.text
+    assert [each.getMessage() for each in caplog.records if each.levelname == "CRITICAL"] == []
+
+
+def test_an_inline_job_that_did_not_run_fails_its_tick(app):
+    @app.job
+    def leave() -> None:
+        raise Cancel("nothing to do")
+
+    @app.job(rate="1/h")
+    def seldom() -> None: ...
+
+    app.schedule("leave").every_minute().inline()
+    app.schedule("seldom").every_minute().inline()
+    app.schedule("seldom").named("too often").every_minute().inline()
+    left, first, second = (each.record for each in app.cron.run())
+    assert (left.state, left.why) == ("failed", "nothing to do")
+    assert (first.state, second.state) == ("succeeded", "failed")
+    assert second.why.startswith("JobFailed: it may not run now: ")
+    assert app.parts().find(left.id).state == "cancelled"
+
+
+def test_the_janitor_deletes_what_ran_inline(app, clock):
+    app.schedule("load").every_minute().inline()
+    app.schedule("fail").every_minute().inline()
+    ids = [each.record.id for each in app.cron.run()]
+    janitor = Janitor(app.parts(), clock, {"done": 7 * 86_400.0, "dead": 30 * 86_400.0})
+    janitor.clean()
+    assert [app.parts().find(id).state for id in ids] == ["done", "failed"]
+    clock.advance(8 * 86_400)
+    janitor.clean()
+    assert [app.parts().find(id) and "kept" for id in ids] == [None, "kept"]
+    clock.advance(30 * 86_400)
+    janitor.clean()
+    assert [app.parts().find(id) for id in ids] == [None, None]
+
+
 def test_run_tells_of_what_is_off_and_writes_nothing_down(app):
     app.schedule("load").every_minute().environments("staging")
     app.schedule("report").every_minute().depends_on("load")
@@ -469,6 +531,9 @@ def test_a_broker_keeps_schedules_with_a_ledger_elsewhere(beanstalk_url, tmp_pat
         assert (ran.record.state, ran.is_new, again.is_new) == ("enqueued", True, False)
         work(app)
         assert states(app, "load") == ["succeeded"]
+        app.schedule("load").named("here").every_minute().inline()
+        here = next(each.record for each in app.cron.run() if each.schedule.name == "here")
+        assert (here.state, app.parts().find(here.id).state) == ("succeeded", "done")
 
 
 def test_a_broker_without_a_ledger_refuses_to_keep_schedules(beanstalk_url):

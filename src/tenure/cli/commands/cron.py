@@ -190,16 +190,16 @@ def _history_fields(each: TickRecord) -> dict[str, Any]:
 
 
 def _job_fields(app: Tenure, id: str) -> dict[str, Any]:
-    jobs = app.parts().jobs
-    record = None if jobs is None else jobs.find(id)
+    record = app.parts().find(id)
     if record is None:
-        return dict.fromkeys(_EXTENDED_COLUMNS)
+        return dict.fromkeys((*_EXTENDED_COLUMNS, "trace"))
     return {
         "job_state": record.state,
         "attempts": record.attempts,
         "seconds": record.seconds,
         "output": record.output,
         "error": last_error(record.failures),
+        "trace": record.failures[-1].trace if record.failures else None,
     }
 
 
