@@ -156,49 +156,49 @@ class JobBuilder:
     def every_hour(self, n: int = 1, minute: int = 0) -> Self:
         return self._set(minute=number_field(minute, 0, 59, "minute"), hour=step_field(n, 23, "hours"))
 
-    def daily(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+    def daily(self, time: TimeOfDay | None = None, timezone: str | None = None) -> Self:
         return self._at(time, timezone)
 
     def daily_at(self, time: TimeOfDay, timezone: str | None = None) -> Self:
-        return self._at(time, timezone)
+        return self._set_frequency(self._frequency.at(time), timezone)
 
-    def weekly(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+    def weekly(self, time: TimeOfDay | None = None, timezone: str | None = None) -> Self:
         return self._at(time, timezone, weekday="0")
 
-    def monthly(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+    def monthly(self, time: TimeOfDay | None = None, timezone: str | None = None) -> Self:
         return self._at(time, timezone, day="1")
 
-    def quarterly(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+    def quarterly(self, time: TimeOfDay | None = None, timezone: str | None = None) -> Self:
         return self._at(time, timezone, day="1", month="*/3")
 
-    def yearly(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+    def yearly(self, time: TimeOfDay | None = None, timezone: str | None = None) -> Self:
         return self._at(time, timezone, day="1", month="1")
 
-    def weekdays(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+    def weekdays(self, time: TimeOfDay | None = None, timezone: str | None = None) -> Self:
         return self._at(time, timezone, weekday="1-5")
 
-    def weekends(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+    def weekends(self, time: TimeOfDay | None = None, timezone: str | None = None) -> Self:
         return self._at(time, timezone, weekday="6-7")
 
-    def sundays(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+    def sundays(self, time: TimeOfDay | None = None, timezone: str | None = None) -> Self:
         return self._at(time, timezone, weekday="0")
 
-    def mondays(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+    def mondays(self, time: TimeOfDay | None = None, timezone: str | None = None) -> Self:
         return self._at(time, timezone, weekday="1")
 
-    def tuesdays(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+    def tuesdays(self, time: TimeOfDay | None = None, timezone: str | None = None) -> Self:
         return self._at(time, timezone, weekday="2")
 
-    def wednesdays(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+    def wednesdays(self, time: TimeOfDay | None = None, timezone: str | None = None) -> Self:
         return self._at(time, timezone, weekday="3")
 
-    def thursdays(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+    def thursdays(self, time: TimeOfDay | None = None, timezone: str | None = None) -> Self:
         return self._at(time, timezone, weekday="4")
 
-    def fridays(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+    def fridays(self, time: TimeOfDay | None = None, timezone: str | None = None) -> Self:
         return self._at(time, timezone, weekday="5")
 
-    def saturdays(self, time: TimeOfDay = "00:00", timezone: str | None = None) -> Self:
+    def saturdays(self, time: TimeOfDay | None = None, timezone: str | None = None) -> Self:
         return self._at(time, timezone, weekday="6")
 
     def days(self, days: int | Iterable[int]) -> Self:
@@ -228,8 +228,9 @@ class JobBuilder:
         self._job = self._job.replace(**{kind: (*getattr(self._job, kind), *built)})  # type: ignore[arg-type]
         return self
 
-    def _at(self, time: TimeOfDay, timezone: str | None, **fields: str) -> Self:
-        return self._set_frequency(self._frequency.at(time).set(**fields), timezone)
+    def _at(self, time: TimeOfDay | None, timezone: str | None, **fields: str) -> Self:
+        frequency = self._frequency.at_midnight() if time is None else self._frequency.at(time)
+        return self._set_frequency(frequency.set(**fields), timezone)
 
     def _set(self, **fields: str) -> Self:
         return self._set_frequency(self._frequency.set(**fields))

@@ -160,35 +160,56 @@ def _describe_error(text: str, fields: tuple[str, ...]) -> str:
 
 
 class Frequency(Struct, frozen=True):
-    """The five fields of an expression, for builders; `set` and `at` return a copy with some fields changed."""
+    """The five fields of an expression, for builders; its methods return a copy with some fields changed.
 
-    minute: str = "*"
-    hour: str = "*"
+    A minute or hour that no word has set is None. `is_default_time` says that a word without a time set midnight.
+    """
+
+    minute: str | None = None
+    hour: str | None = None
     day: str = "*"
     month: str = "*"
     weekday: str = "*"
+    is_default_time: bool = False
 
     def __str__(self) -> str:
-        return f"{self.minute} {self.hour} {self.day} {self.month} {self.weekday}"
+        """If only days are set, midnight of these days: every minute of a day is never what they mean."""
+        days = f"{self.day} {self.month} {self.weekday}"
+        if self.minute is None and self.hour is None and days != "* * *":
+            return f"0 0 {days}"
+        return f"{self.minute or '*'} {self.hour or '*'} {days}"
 
     def set(self, **fields: str) -> "Frequency":
-        return structs.replace(self, **fields)
+        """With these fields; midnight that is only a default gives way to the minutes of a later word."""
+        minutes_only = "minute" in fields and "hour" not in fields
+        hour = None if minutes_only and self.is_default_time else self.hour
+        is_default = self.is_default_time and "minute" not in fields and "hour" not in fields
+        return structs.replace(self, **{"hour": hour, "is_default_time": is_default, **fields})
 
     def at(self, moment: str | time) -> "Frequency":
         hour, minute = parse_time(moment)
         return self.set(minute=str(minute), hour=str(hour))
 
+    def at_midnight(self) -> "Frequency":
+        """At midnight, unless an earlier word has set the minute or the hour."""
+        if self.minute is not None or self.hour is not None:
+            return self
+        return structs.replace(self, minute="0", hour="0", is_default_time=True)
+
 
 def parse_frequency(expression: str) -> Frequency:
     """The fields of an expression or a nickname; an error names the wrong field."""
     parse_expression(expression)
-    return Frequency(*split_fields(expression))
+    minute, hour, day, month, weekday = split_fields(expression)
+    return Frequency(minute, hour, day, month, weekday)
 
 
 def parse_time(text: str | time) -> tuple[int, int]:
     """Hour and minute from "02:00", "4:08 pm", "noon", "midnight" or a `time`."""
     if isinstance(text, time):
         return text.hour, text.minute
+    if not isinstance(text, str):
+        raise InvalidSchedule(f"a time of day must be a text or a datetime.time, got {text!r}")
     if text.strip().lower() in _TIME_NAMES:
         return _TIME_NAMES[text.strip().lower()]
     match = _TIME.fullmatch(text)

@@ -124,8 +124,8 @@ def test_a_job_has_no_expression_until_a_frequency_is_chosen(builder):
         ("hours", (9,), "* 9 * * *"),
         ("between_minutes", (10, 20), "10-20 * * * *"),
         ("minutes", ([0, 30],), "0,30 * * * *"),
-        ("days", (3,), "* * * * 3"),
-        ("days", ([1, 3, 5],), "* * * * 1,3,5"),
+        ("days", (3,), "0 0 * * 3"),
+        ("days", ([1, 3, 5],), "0 0 * * 1,3,5"),
         ("sundays", (), "0 0 * * 0"),
         ("mondays", (), "0 0 * * 1"),
         ("tuesdays", (), "0 0 * * 2"),
@@ -138,10 +138,10 @@ def test_a_job_has_no_expression_until_a_frequency_is_chosen(builder):
         ("weekdays", ("07:00",), "0 7 * * 1-5"),
         ("weekends", (), "0 0 * * 6-7"),
         ("weekends", ("10:15",), "15 10 * * 6-7"),
-        ("days_of_month", ([1, 15],), "* * 1,15 * *"),
-        ("days_of_month", (31,), "* * 31 * *"),
-        ("months", ([1, 7],), "* * * 1,7 *"),
-        ("months", (12,), "* * * 12 *"),
+        ("days_of_month", ([1, 15],), "0 0 1,15 * *"),
+        ("days_of_month", (31,), "0 0 31 * *"),
+        ("months", ([1, 7],), "0 0 * 1,7 *"),
+        ("months", (12,), "0 0 * 12 *"),
     ],
 )
 def test_a_frequency_helper_gives_its_expression_from_a_fresh_builder(builder, method, arguments, expression):
@@ -155,8 +155,8 @@ def test_weekly_then_daily_at_keeps_the_weekday(builder):
     assert builder.weekly().daily_at("03:00").build().cron == "0 3 * * 0"
 
 
-def test_daily_at_then_weekly_takes_the_time_of_weekly(builder):
-    assert builder.daily_at("03:00").weekly().build().cron == "0 0 * * 0"
+def test_daily_at_then_weekly_keeps_the_time(builder):
+    assert builder.daily_at("03:00").weekly().build().cron == "0 3 * * 0"
 
 
 def test_monthly_then_daily_stays_monthly(builder):
