@@ -13,6 +13,7 @@ from tenure.definition.cron_expression import (
     parse_frequency,
     range_field,
     step_field,
+    zone_of,
 )
 from tenure.definition.duration import Duration
 from tenure.definition.job import Job, JobOptions, PriorityName
@@ -160,7 +161,7 @@ class JobBuilder:
         return self._at(time, timezone)
 
     def daily_at(self, time: TimeOfDay, timezone: str | None = None) -> Self:
-        return self._set_frequency(self._frequency.at(time), timezone)
+        return self._set_frequency(self._frequency.at(time), zone_of(time, timezone))
 
     def weekly(self, time: TimeOfDay | None = None, timezone: str | None = None) -> Self:
         return self._at(time, timezone, weekday="0")
@@ -230,7 +231,7 @@ class JobBuilder:
 
     def _at(self, time: TimeOfDay | None, timezone: str | None, **fields: str) -> Self:
         frequency = self._frequency.at_midnight() if time is None else self._frequency.at(time)
-        return self._set_frequency(frequency.set(**fields), timezone)
+        return self._set_frequency(frequency.set(**fields), zone_of(time, timezone))
 
     def _set(self, **fields: str) -> Self:
         return self._set_frequency(self._frequency.set(**fields))

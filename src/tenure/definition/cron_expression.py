@@ -226,6 +226,23 @@ def parse_time(text: str | time) -> tuple[int, int]:
     raise InvalidSchedule(f'{text!r} is not a time of day; write it as "02:00", "4:08 pm", "noon" or "midnight"')
 
 
+def zone_of(moment: str | time | None, timezone: str | None) -> str | None:
+    """The time zone that a word names: its `timezone`, or the zone of its `time`."""
+    zone = moment.tzinfo if isinstance(moment, time) else None
+    if zone is None:
+        return timezone
+    name = "UTC" if zone is UTC else zone.key if isinstance(zone, ZoneInfo) else None
+    if name is None:
+        raise InvalidSchedule(
+            f'{moment!r} has a time zone without a name; write the time without it, and timezone="Europe/Madrid"'
+        )
+    if timezone not in (None, name):
+        raise InvalidSchedule(
+            f"{moment!r} is in the time zone {name!r}, but timezone is {timezone!r}; name one of them"
+        )
+    return name
+
+
 def number_field(value: int, low: int, high: int, what: str) -> str:
     if type(value) is not int or not low <= value <= high:
         raise InvalidSchedule(f"{what} must be a whole number from {low} to {high}, got {value!r}")

@@ -1,6 +1,7 @@
 """The fluent builder: every method, and the cron expressions of its frequency helpers."""
 
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -295,6 +296,25 @@ def test_a_refused_helper_leaves_the_builder_as_it_was(builder):
 
 def test_a_time_of_day_may_be_a_time(builder):
     assert builder.daily_at(time(16, 8)).build().cron == "8 16 * * *"
+
+
+def test_the_zone_of_a_time_is_obeyed(builder):
+    job = builder.daily_at(time(9, 30, tzinfo=ZoneInfo("Asia/Tokyo"))).build()
+    assert (job.cron, job.timezone) == ("30 9 * * *", "Asia/Tokyo")
+    assert builder.weekdays(time(9, tzinfo=UTC), timezone="UTC").build().timezone == "UTC"
+
+
+@pytest.mark.parametrize(
+    ("zone", "named", "message"),
+    [
+        (timezone(timedelta(hours=9)), None, "has a time zone without a name; write the time without it"),
+        (ZoneInfo("Asia/Tokyo"), "Europe/Madrid", "is in the time zone 'Asia/Tokyo', but timezone is 'Europe/Madrid'"),
+    ],
+)
+def test_a_zone_of_a_time_that_cannot_be_obeyed_is_refused_and_changes_nothing(builder, zone, named, message):
+    with pytest.raises(InvalidJob, match=message):
+        builder.daily(time(9, tzinfo=zone), timezone=named)
+    assert (builder.build().cron, builder.build().timezone) == (None, None)
 
 
 @pytest.mark.parametrize(
