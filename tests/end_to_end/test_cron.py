@@ -137,7 +137,7 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(shop, arguments, message):
 
 
 def test_a_circle_of_dependencies_is_refused(shop):
-    append(shop, 'app.schedule("fail").depends_on("die")\napp.schedule("die").depends_on("fail")\n')
+    append(shop, 'app.schedule("fail").hourly().depends_on("die")\napp.schedule("die").hourly().depends_on("fail")\n')
 
     done = shop("cron", "list")
 

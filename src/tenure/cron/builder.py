@@ -4,10 +4,13 @@
 they are first needed.
 """
 
+import functools
+import inspect
+import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from heapq import heapify, heappop, heappush
-from typing import Any, Self, get_args
+from typing import Any, Self, TypeVar, get_args
 
 from tenure.cron.schedule import Daylight, Misfire, MisfirePolicy, Missing, Overlap, Repeated, Schedule
 from tenure.definition.builder import Dispatch, JobBuilder
@@ -16,17 +19,48 @@ from tenure.definition.duration import Duration, to_moment, to_seconds
 from tenure.definition.job import Job
 from tenure.errors import InvalidSchedule, TenureError
 
+logger = logging.getLogger(__name__)
+
 _MAX_NAME_LENGTH = 200
 
 
+B = TypeVar("B", bound=JobBuilder)
+
+
+def _notes_refusals(cls: type[B]) -> type[B]:
+    """Let every word of a builder, which is a method that returns Self, note in `refusal` how its last call ended."""
+    for name, word in inspect.getmembers(cls, inspect.isfunction):
+        if word.__annotations__.get("return") is Self and not name.startswith("_"):
+            setattr(cls, name, _noting_refusal(word))
+    return cls
+
+
+def _noting_refusal(word: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(word)
+    def noting(builder: "ScheduleBuilder", *arguments: Any, **options: Any) -> Any:
+        try:
+            returned = word(builder, *arguments, **options)
+        except Exception as error:
+            builder.refusal = f"{word.__name__}: {error}"
+            raise
+        builder.refusal = None
+        return returned
+
+    return noting
+
+
+@_notes_refusals
 class ScheduleBuilder(JobBuilder):
     """The methods of a job's builder and those of schedules; it inherits, as 40 methods written twice would differ.
 
-    The first call registers the schedule; calls may follow until the app first reads its schedules.
+    The app registers the schedule when it first reads its schedules; calls may follow until then. If the last call was
+    refused, `refusal` says why, and the schedule is not registered: without the refused word it would mean another time
+    or place.
     """
 
     def __init__(self, job: Job, dispatch: Dispatch) -> None:
         super().__init__(job, dispatch)
+        self.refusal: str | None = None
         self._daylight = Daylight()
         self._jitter = 0.0
         self._misfire = Misfire()
@@ -119,6 +153,7 @@ class Schedules:
         """Every schedule, each after those that it depends on."""
         self._register_once()
         found: dict[str, Schedule] = {}
+        self._drop_refused()
         for builder in self._builders:
             schedule = builder.freeze(self._timezone)
             self._check_job(schedule)
@@ -147,6 +182,13 @@ class Schedules:
         except BaseException:  # drop the schedules of a failed call: the next read calls it again
             self._register, self._builders = register, own
             raise
+
+    def _drop_refused(self) -> None:
+        for builder in self._builders:
+            if builder.refusal is not None:
+                name = builder.build().name or builder.build().handler
+                logger.warning("schedule %r is not registered: %s", name, builder.refusal)
+        self._builders = [builder for builder in self._builders if builder.refusal is None]
 
     def _check_job(self, schedule: Schedule) -> None:
         try:

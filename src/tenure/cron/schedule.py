@@ -18,7 +18,6 @@ from tenure.definition.cron_expression import CronExpression, find_zone, parse_e
 from tenure.definition.job import Job
 from tenure.errors import InvalidSchedule
 
-EVERY_MINUTE = "* * * * *"
 MINUTE = 60 * MICROSECOND
 MisfirePolicy = Literal["skip", "latest", "all"]
 Overlap = Literal["allow", "skip", "queue_one"]
@@ -93,9 +92,16 @@ class Schedule:
     ends_at: datetime | None = None
     inline: bool = False
 
+    def __post_init__(self) -> None:
+        if self.job.cron is None:
+            raise InvalidSchedule(
+                f'schedule {self.name!r} does not say when it is due; write it, such as .daily_at("02:00"), '
+                '.every_minute() or .cron("0 2 * * *")'
+            )
+
     @property
     def expression(self) -> str:
-        return self.job.cron or EVERY_MINUTE
+        return str(self.job.cron)
 
     @cached_property
     def ticks(self) -> "Ticks":

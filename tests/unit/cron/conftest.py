@@ -14,7 +14,7 @@ from tenure.cron.schedule import Schedule
 
 @pytest.fixture
 def builder() -> ScheduleBuilder:
-    return ScheduleBuilder(Job(handler="report"), lambda job, backend: "id-1")
+    return ScheduleBuilder(Job(handler="report", cron="* * * * *"), lambda job, backend: "id-1")
 
 
 @pytest.fixture

@@ -131,8 +131,48 @@ def test_schedules_are_read_in_the_order_of_their_dependencies(app):
     assert [schedule.name for schedule in app.schedules.all()] == ["clean", "send"]
 
 
+def test_a_schedule_that_does_not_say_when_it_is_due_is_refused_with_what_to_write(app):
+    app.schedule("clean").queue("slow").depends_on("send")
+
+    with pytest.raises(InvalidSchedule, match=r"schedule 'clean' does not say when .* \.daily_at\(\"02:00\"\)"):
+        app.schedules.all()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda schedule: schedule.daily_at("25:00"),
+        lambda schedule: schedule.hourly(61),
+        lambda schedule: schedule.cron("0 0 31 2 *"),
+        lambda schedule: schedule.queue("").hourly(),
+        lambda schedule: schedule.hourly().queue(""),
+        lambda schedule: schedule.every_minute().jitter("soon"),
+        lambda schedule: schedule.daily_at("02:00").timezone("Madrid"),
+    ],
+)
+def test_a_schedule_of_which_a_word_was_refused_is_not_registered(app, write, caplog):
+    app.schedule("send", {"user_id": 1}).hourly()
+
+    with pytest.raises(InvalidJob):
+        write(app.schedule("clean"))
+
+    assert [schedule.name for schedule in app.schedules.all()] == ["send"]
+    assert [schedule.name for schedule in app.schedules.all()] == ["send"]
+    (warning,) = caplog.messages
+    assert warning.startswith("schedule 'clean' is not registered: ")
+
+
+def test_a_word_that_is_accepted_after_a_refusal_registers_the_schedule(app):
+    schedule = app.schedule("clean")
+    with pytest.raises(InvalidJob):
+        schedule.daily_at("25:00")
+    schedule.daily_at("03:00")
+
+    assert [schedule.expression for schedule in app.schedules.all()] == ["0 3 * * *"]
+
+
 def test_an_unknown_schedule_is_answered_with_those_that_exist(app):
-    app.schedule("clean")
+    app.schedule("clean").hourly()
 
     with pytest.raises(InvalidSchedule, match="no schedule is called 'claen'; there are: clean"):
         app.schedules.get("claen")

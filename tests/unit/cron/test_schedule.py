@@ -5,11 +5,14 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tenure.errors import InvalidSchedule
+
 SECOND = 1_000_000
 
 
-def test_a_schedule_without_a_frequency_is_due_every_minute(schedule, at):
-    assert schedule(None).after(at(1, 1)) == at(1, 1, 0, 1)
+def test_a_schedule_without_a_frequency_is_refused(schedule):
+    with pytest.raises(InvalidSchedule, match="schedule 'report' does not say when it is due"):
+        schedule(None)
 
 
 def test_ticks_follow_the_zone_of_the_schedule(schedule, at):
