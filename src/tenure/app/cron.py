@@ -24,7 +24,7 @@ _MINUTE = 60_000_000
 
 @dataclass(frozen=True, slots=True)
 class TickResult:
-    """The result of one tick; `is_new` when the tick was not in the ledger before."""
+    """The result of one tick; `is_new` if this call entered it in the ledger, or if it is not recorded."""
 
     schedule: Schedule
     record: TickRecord
@@ -88,16 +88,17 @@ class Cron:
             step.schedule.name: why for step in steps if (why := reason_to_skip(step.schedule, self.environment))
         }
         due = [DueTick(step.schedule, step.tick) for step in steps if step.schedule.name not in reasons]
-        before = set(ledger.known([tick_id(each.schedule.name, each.tick) for each in due]))
+        new: set[str] = set()
         if at is None and not only:
-            scheduler.beat(since=moment - moment % _MINUTE - 1)
-        scheduler.enter_due(due, now, only or None)
+            new |= scheduler.catch_up(since=moment - moment % _MINUTE - 1)
+            scheduler.follow_up()
+        new |= scheduler.enter_due(due, now, only or None)
         while inline:
             runner.perform(*inline.pop(0))
             if not inline:
                 scheduler.follow_up()
         known = ledger.known([tick_id(each.schedule.name, each.tick) for each in due])
-        return [_result(step, known, before, reasons) for step in steps]
+        return [_result(step, known, new, reasons) for step in steps]
 
     def history(self, name: str, *, states: Sequence[TickState] = (), limit: int = 20) -> list[TickRecord]:
         """The newest ticks of a schedule, also of one that no longer exists."""
@@ -117,13 +118,13 @@ class Cron:
 
 
 def _result(
-    step: PlannedTick, known: Mapping[str, TickRecord], before: Collection[str], reasons: Mapping[str, str]
+    step: PlannedTick, known: Mapping[str, TickRecord], new: Collection[str], reasons: Mapping[str, str]
 ) -> TickResult:
     """The result of a step; a tick that does not run in this environment is reported and not recorded."""
     name, id = step.schedule.name, tick_id(step.schedule.name, step.tick)
     due = step.schedule.due_at(step.tick)
     skipped = TickRecord(id=id, schedule=name, tick=step.tick, due=due, state="skipped", why=reasons.get(name))
-    return TickResult(step.schedule, known.get(id, skipped), id not in before)
+    return TickResult(step.schedule, known.get(id, skipped), id in new or name in reasons)
 
 
 if TYPE_CHECKING:

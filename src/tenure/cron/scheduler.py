@@ -30,7 +30,7 @@ _MAX_PAUSE = 1.0  # the scheduler notices a jump of the clock within this time
 
 
 class Scheduler:
-    """`beat` enters the ticks that are due; `enter_due` enters the ticks that the caller names."""
+    """`beat` and `catch_up` enter the ticks that are due; `enter_due` enters the ticks that the caller names."""
 
     def __init__(
         self,
@@ -54,37 +54,44 @@ class Scheduler:
         self._follow_up = FollowUp(self._schedules, ledger, publisher, self._decide, run_inline)
         self._follow_up_at = 0
 
-    def beat(self, since: int | None = None) -> float:
-        """Enter what is due; returns after how many seconds to call again.
+    def beat(self) -> float:
+        """Enter what is due, and follow up the open ticks; returns after how many seconds to call again."""
+        self.catch_up()
+        now = self._last_time
+        if now >= self._follow_up_at or now < self._follow_up_at - 2 * _FOLLOW_UP_INTERVAL:
+            self._follow_up_at = now + _FOLLOW_UP_INTERVAL
+            self._follow_up.run(now)
+        following = self._agenda.next_due() if self._agenda else None
+        return _MAX_PAUSE if following is None else min(_MAX_PAUSE, max(0.0, (following - now) / MICROSECOND))
 
-        A schedule that the ledger does not know begins at the first beat, or at `since`.
+    def catch_up(self, since: int | None = None) -> set[str]:
+        """Enter what is due; returns the ids of the ticks that this call has entered.
+
+        A schedule that the ledger does not know begins at the first call, or at `since`.
         """
         now = self._ledger.time()
         self._since = self._since or since or now
         if now < self._last_time - _CLOCK_SET_BACK:
             self._agenda = None  # the ticks between now and the wrong time are due again
         self._last_time = now
+        new: set[str] = set()
         try:
-            agenda = self._agenda = self._agenda or self._open_agenda(now)
-            due, dropped = agenda.take(now)
+            self._agenda = self._agenda or self._open_agenda(now)
+            due, dropped = self._agenda.take(now)
             self._record_dropped(dropped)
             for first in range(0, len(due), TICKS_PER_TRANSACTION):
-                self.enter_due(due[first : first + TICKS_PER_TRANSACTION], now)
+                new |= self.enter_due(due[first : first + TICKS_PER_TRANSACTION], now)
         except BackendError:
             self._agenda = None  # the ticks taken are not entered: start again from the ledger
             raise
-        if now >= self._follow_up_at or now < self._follow_up_at - 2 * _FOLLOW_UP_INTERVAL:
-            self._follow_up_at = now + _FOLLOW_UP_INTERVAL
-            self._follow_up.run(now)
-        following = agenda.next_due()
-        return _MAX_PAUSE if following is None else min(_MAX_PAUSE, max(0.0, (following - now) / MICROSECOND))
+        return new
 
     def follow_up(self) -> None:
         """Follow up the open ticks, without entering due ones."""
         self._follow_up.run(self._ledger.time())
 
-    def enter_due(self, due: Sequence[DueTick], now: int, among: Iterable[str] | None = None) -> dict[str, TickRecord]:
-        """Enter those of these ticks that are not in the ledger yet; returns them by the names of their schedules.
+    def enter_due(self, due: Sequence[DueTick], now: int, among: Iterable[str] | None = None) -> set[str]:
+        """Enter those of these ticks that are not in the ledger yet; returns the ids of those.
 
         With `among`, only dependencies on these schedules count.
         """
@@ -100,7 +107,7 @@ class Scheduler:
         for each, record in zip(due, records, strict=True):
             if record.id in new:
                 self._after_entry(each, record)
-        return {record.schedule: record for record in records if record.id in new}
+        return new
 
     def _decide(self, due: Sequence[DueTick], now: int, among: Iterable[str] | None = None) -> list[TickRecord]:
         """The state that each of these ticks should have."""

@@ -1,9 +1,11 @@
 """The scheduler enqueues each due tick once, holds dependents back, and records what happened."""
 
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
 from secrets import token_hex
-from threading import Thread
+from threading import Barrier, Thread, local
 
 import pytest
 from msgspec import structs
@@ -447,6 +449,28 @@ def test_the_janitor_deletes_what_ran_inline(app, clock):
     clock.advance(30 * 86_400)
     janitor.clean()
     assert [app.parts().find(id) for id in ids] == [None, None]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"only": ["load", "report"]}], ids=["due", "only"])
+def test_of_several_runs_at_once_one_tells_that_a_tick_is_new(app, monkeypatch, arguments):
+    app.schedule("load").every_minute()
+    app.schedule("report").every_minute().inline()
+    runs, ledger, seen, together = 4, app.cron.ledger, local(), Barrier(4, timeout=WAIT_SECONDS)
+    paused = ledger.paused
+
+    def paused_at_once():
+        """Each run reads it before it enters ticks: none goes on before all have come here."""
+        if not hasattr(seen, "waited"):
+            seen.waited = True
+            together.wait()
+        return paused()
+
+    monkeypatch.setattr(ledger, "paused", paused_at_once)
+    with ThreadPoolExecutor(runs) as threads:
+        futures = [threads.submit(app.cron.run, **arguments) for _ in range(runs)]
+        ran = [each for future in futures for each in future.result()]
+    assert len(ran) == 2 * runs
+    assert Counter(each.schedule.name for each in ran if each.is_new) == {"load": 1, "report": 1}
 
 
 def test_run_tells_of_what_is_off_and_writes_nothing_down(app):
