@@ -1,7 +1,9 @@
 """`tenure explain`, on the embedded database and on servers."""
 
+import re
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -96,6 +98,15 @@ def test_a_dead_job_is_told_with_each_attempt_and_a_done_one_too(command_line):
     assert (attempt["attempt"], attempt["error"], attempt["seconds"] is None) == (1, None, False)
 
 
+def test_a_job_that_has_just_started_raises_no_alarm(command_line):
+    with working(command_line.app, release="released"):
+        id = command_line.app.define("hold").dispatch()
+        eventually(Path("started").exists)
+        told = command_line("explain", id).stdout.splitlines()
+    assert re.match(r"it is running, or about to start(, on worker \S+)?; it is leased until 20", told[1])
+    assert len(told) == 2
+
+
 def test_a_tick_that_waits_for_another_is_told_for_which(command_line):
     command_line.app.schedule(command_line.app.define("add", {"a": 1}).build()).every_minute().named("load")
     command_line.app.schedule(command_line.app.define("add", {"a": 2}).build()).every_minute().named(
@@ -126,12 +137,16 @@ def test_a_handler_that_the_workers_do_not_have_is_told_without_the_app(command_
 
 
 @contextmanager
-def working(app):
-    """A worker of this app, once others see it."""
+def working(app, release=None):
+    """A worker of this app, once others see it; `release` is a file that lets its jobs end."""
     worker = app.worker()
     thread = threading.Thread(target=worker.run)
     thread.start()
     eventually(app.backend.workers.alive)
-    yield
-    worker.stop()
-    thread.join()
+    try:
+        yield
+    finally:
+        if release:
+            Path(release).touch()
+        worker.stop()
+        thread.join()

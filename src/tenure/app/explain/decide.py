@@ -11,6 +11,7 @@ from msgspec import UNSET
 from tenure.app.explain.facts import AttemptSummary, ExplainFacts, Explanation, Reason
 from tenure.backends.ledger import TickRecord
 from tenure.backends.records import JobRecord
+from tenure.clock import MICROSECOND
 from tenure.definition.job import DEFAULT_MAX_CRASHES
 from tenure.guards.guard import Refusal
 from tenure.guards.states import Circuit, Claimed, Hold, Holder, Slots, State, queue_rate_key
@@ -53,14 +54,23 @@ def _lease(facts: ExplainFacts) -> Iterator[Reason]:
         yield Reason(code="lease_expired", text=text, since=job.lease_until, worker=holder, advice=advice)
     else:
         text = "it is running, or about to start" + (f", on worker {holder}" if holder else "")
-        yield Reason(code="running", text=f"{text}; its lease is renewed", until=job.lease_until, worker=holder)
-        if facts.workers is not None and holder is None:
-            text = "no live worker reports it; if no worker renews its lease, it becomes ready when the lease expires"
-            yield Reason(code="holder_unknown", text=text, until=job.lease_until)
+        yield Reason(code="running", text=f"{text}; it is leased", until=job.lease_until, worker=holder)
+        if holder is None and _may_be_orphan(facts):
+            text = "no live worker reports it: if its worker has died, it becomes ready when its lease has expired"
+            yield Reason(code="holder_unknown", text=text)
     if job.cancel_asked:
         yield Reason(
             code="asked_to_stop", text="it was cancelled: its worker interrupts it, or it ends when its lease expires"
         )
+
+
+def _may_be_orphan(facts: ExplainFacts) -> bool:
+    """Whether the worker of a leased job that no worker reports may be dead.
+
+    A worker reports a new job only with its next heartbeat, but renews leases at half their length from the start.
+    """
+    overdue = (facts.job.lease_until or 0) - facts.now < facts.seconds * MICROSECOND / 3
+    return facts.workers is not None and (overdue or not facts.listening)
 
 
 def _delay(facts: ExplainFacts) -> Iterator[Reason]:
