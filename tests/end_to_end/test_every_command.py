@@ -107,7 +107,9 @@ def test_dead_letters_are_listed_exported_replayed_and_purged(command_line, jobs
 
 
 def test_ended_jobs_are_purged_after_a_question_and_cleaned(command_line, jobs):
-    assert command_line.json("purge", "--state", "done", "--dry-run") == {"would_delete_at_most": 1}
+    assert command_line.json("purge", "--state", "done", "--dry-run")["would_delete"] == 1
+    assert command_line.json("purge", "--state", "done", "--before", "2126-01-01", "--dry-run")["would_delete"] == 1
+    assert command_line.json("purge", "--state", "done", "--before", "1h", "--dry-run")["would_delete"] == 0
     assert command_line("purge", "--state", "done", answer="n\n").exit_code == 1
     asked = command_line("purge", "--state", "done", "--state", "dead", answer="y\n")
     assert asked.stdout.endswith("deleted 2 jobs\n")

@@ -26,7 +26,7 @@ def counted(shop, state):
 def test_purging_asks_first(shop):
     refused = shop("purge", "--state", "done", answer="n\n")
     assert refused.returncode == 1
-    assert "Delete up to 2 jobs for good?" in refused.stdout
+    assert "Delete 2 jobs for good?" in refused.stdout
     assert counted(shop, "done") == 2
     assert shop("purge", "--state", "done", answer="y\n").stdout.endswith("deleted 2 jobs\n")
     assert (counted(shop, "done"), counted(shop, "dead")) == (0, 1)
@@ -38,8 +38,33 @@ def test_purging_is_narrowed_by_queue_and_age(shop):
     assert shop.json("purge", "--state", "done", "--state", "dead", "--force") == {"deleted": 2}
 
 
-def test_a_dry_run_deletes_nothing(shop):
-    assert shop("purge", "--state", "done", "--dry-run").stdout == "would delete up to 2 jobs\n"
+def test_a_dry_run_counts_what_would_be_deleted_and_deletes_nothing(shop):
+    assert shop("purge", "--state", "done", "--dry-run").stdout == "would delete 2 jobs\n"
+    assert (
+        shop.json("purge", "--state", "done", "--state", "dead", "--before", "0.001", "--dry-run")["would_delete"] == 3
+    )
+    assert shop.json("purge", "--state", "done", "--state", "dead", "--before", "1h", "--dry-run") == {
+        "would_delete": 0,
+        "would_delete_at_most": 0,
+    }
+    assert (
+        shop.json("purge", "--state", "done", "--queue", "mail", "--before", "0.001", "--dry-run")["would_delete"] == 1
+    )
+    assert (counted(shop, "done"), counted(shop, "dead")) == (2, 1)
+
+
+@pytest.mark.parametrize(("before", "count"), [("2026-01-01", 0), ("2126-01-01T12:00+01:00", 3)])
+def test_purging_before_a_date(shop, before, count):
+    asked = ("purge", "--state", "done", "--state", "dead", "--before", before)
+    assert shop.json(*asked, "--dry-run")["would_delete"] == count
+    assert shop.json(*asked, "--force") == {"deleted": count}
+
+
+@pytest.mark.parametrize("before", ["soon", "2026-13-01"])
+def test_purging_before_what_is_no_time_is_refused(shop, before):
+    refused = shop("purge", "--state", "done", "--before", before, "--force")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "2026-03-29" in refused.stderr
     assert counted(shop, "done") == 2
 
 

@@ -69,6 +69,11 @@ def search_jobs(reader: Jobs, wanted: JobFilter, limit: int) -> tuple[list[JobRe
     return found[:limit], len(found) > limit
 
 
+def count_ended(reader: Jobs, state: str, queue: str | None, before: int) -> int:
+    """How many jobs ended in this state before this time; reads each of them."""
+    return sum(1 for _ in _candidates(reader, JobFilter(states=(state,), queue=queue, before=before)))
+
+
 def search_dead_letters(
     letters: DeadLetters, wanted: JobFilter, page_size: int = DEAD_LETTER_PAGE
 ) -> Iterator[list[JobRecord]]:
