@@ -62,12 +62,22 @@ def test_reaping_tells_programs_which(tenure):
     assert tenure.json("reap", "mail") == []
 
 
-def test_cleaning_deletes_what_is_past_its_retention(tenure):
-    id = tenure.enqueue("add", "--payload", '{"a": 1}')
+def test_cleaning_deletes_what_is_past_its_retention_and_counts_each_kind(tenure):
+    id, leased = tenure.enqueue("add", "--payload", '{"a": 1}'), tenure.enqueue("note", "--queue", "mail")
     tenure("work", "--burst")
-    assert tenure.json("clean") == {"deleted": 0}
+    found = tenure.json("clean")
+    assert (found["deleted"], found["expired_leases"], set(found["kinds"].values())) == (0, 0, {0})
     with sqlite3.connect(tenure.folder / "jobs.db") as database:
         database.execute("UPDATE tenure_history SET finished = 1")
+        database.execute("INSERT INTO tenure_worker (id, expires, record) VALUES ('host:1', 1, '{}')")
+        database.execute(
+            "INSERT INTO tenure_lease SELECT key, queue, rank, 0, 0, 1, 0, 'ghost', 1, 0, NULL, NULL FROM tenure_ready"
+        )
+        database.execute("DELETE FROM tenure_ready")
     database.close()
-    assert tenure("clean").stdout == "deleted 1 records that were past their retention\n"
+    assert tenure("clean").stdout.splitlines() == [
+        "deleted 2 records that were past their retention: done 1, dead workers 1",
+        "returned 1 jobs whose lease had expired to their queues",
+    ]
     assert "no job" in tenure("jobs", "show", id).stderr
+    assert tenure.state(leased) == "ready"

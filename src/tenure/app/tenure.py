@@ -258,7 +258,11 @@ class Tenure:
 
     def clean(self) -> int:
         """Delete what is past its retention, in small chunks, as workers do; return how many rows."""
-        return self._worker_builder.for_backend(self.open_backend()).janitor().clean()
+        return sum(self.clean_by_kind().values())
+
+    def clean_by_kind(self) -> dict[str, int]:
+        """As `clean`; return how many rows of each kind."""
+        return dict(self._worker_builder.for_backend(self.open_backend()).janitor().clean())
 
     def command(self, name: str, target: Callable[..., Any], *, arguments: Sequence[Argument] | None = None) -> None:
         """Let `command` jobs run a click command, or a function that takes a list of texts, under this name."""

@@ -155,6 +155,10 @@ class WorkerRegistry(Protocol):
         """The workers that are alive, the longest running first."""
         ...
 
+    def drop_dead(self, limit: int) -> int:
+        """Delete up to `limit` workers that did not announce themselves again in time; return how many."""
+        ...
+
 
 class StatsStore(Protocol):
     """Stores what workers count, so that statistics cost the same however long the history is."""

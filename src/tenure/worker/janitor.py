@@ -7,6 +7,7 @@ import logging
 import random
 import threading
 import time
+from collections import Counter
 
 from tenure.backends.contract import Parts, trim_ended
 from tenure.backends.ledger import Ledger, Note, TickRecord
@@ -70,43 +71,44 @@ class Janitor:
         id = f"{CLEANING}@{to_datetime(tick):%Y-%m-%dT%H:%MZ}"
         if self._ledger.enter([TickRecord(id=id, schedule=CLEANING, tick=tick, due=tick, state="running")]):
             self._end_vanished(self._ledger, tick)
-            count = self.clean()
+            count = self.clean().total()
             self._ledger.note([Note(id, "succeeded", f"{count} deleted")])
         return (tick + CLEANING_INTERVAL - now) / MICROSECOND + random.uniform(0, _SPREAD_SECONDS)  # noqa: S311 - only spreads the fleet
 
-    def clean(self) -> int:
-        """Delete everything older than its retention; returns the number of deleted rows."""
-        total = 0
+    def clean(self) -> Counter[str]:
+        """Delete everything older than its retention; returns how many of each kind."""
+        total: Counter[str] = Counter()
         while not self._stopping.is_set():
             deleted = self.sweep()
-            total += sum(deleted)
-            if max(deleted, default=0) < _CHUNK:
+            total.update(deleted)
+            if max(deleted.values(), default=0) < _CHUNK:
                 break
             time.sleep(_BETWEEN_CHUNKS)
         return total
 
-    def sweep(self) -> list[int]:
-        """Delete one chunk of each kind; returns the number for each."""
-        now = self._clock.now()
-        deleted = [] if self._guards is None else [self._guards.sweep(_CHUNK)]
-        deleted += [
-            trim_ended(self._parts, state, now - round(seconds * MICROSECOND), _CHUNK)
-            for state, seconds in self._retention.items()
-        ]
-        archive, stats = self._parts.archive, self._parts.stats
-        if archive is not None and "dead" in self._retention:  # jobs that were to run again and never did
-            until = now - round(self._retention["dead"] * MICROSECOND)
-            deleted += [archive.trim(state, until, _CHUNK) for state in ("ready", "delayed")]
-        if (runs := self._parts.inline_runs) is not None:
-            deleted += [
-                runs.trim(FAILED_RUN if state == "dead" else state, now - round(seconds * MICROSECOND), _CHUNK)
-                for state, seconds in self._retention.items()
-            ]
+    def sweep(self) -> Counter[str]:
+        """Delete one chunk of each kind; returns how many of each."""
+        parts, now = self._parts, self._clock.now()
+        deleted: Counter[str] = Counter()
+        for state, seconds in self._retention.items():
+            until = now - round(seconds * MICROSECOND)
+            deleted[state] = trim_ended(parts, state, until, _CHUNK)
+            if parts.archive is not None and state == "dead":  # jobs that were to run again and never did
+                deleted[state] += sum(parts.archive.trim(each, until, _CHUNK) for each in ("ready", "delayed"))
+            if parts.inline_runs is not None:
+                deleted["inline runs"] += parts.inline_runs.trim(
+                    FAILED_RUN if state == "dead" else state, until, _CHUNK
+                )
+        if self._guards is not None:
+            deleted["guards"] = self._guards.sweep(_CHUNK)
         if self._ledger is not None:
-            deleted.append(self._ledger.forget(now - round(TICK_RETENTION * MICROSECOND), TICKS_KEPT, _CHUNK))
-        if stats is not None:
-            deleted.append(stats.fold(now - 2 * SLOT_MICROSECONDS, _CHUNK))
-            deleted.append(stats.drop(now - self._stats_retention, _CHUNK) if self._stats_retention else 0)
+            deleted["ticks"] = self._ledger.forget(now - round(TICK_RETENTION * MICROSECOND), TICKS_KEPT, _CHUNK)
+        if parts.stats is not None:
+            deleted[STATISTICS] = parts.stats.fold(now - 2 * SLOT_MICROSECONDS, _CHUNK)
+            if self._stats_retention:
+                deleted[STATISTICS] += parts.stats.drop(now - self._stats_retention, _CHUNK)
+        if parts.workers is not None:
+            deleted["dead workers"] = parts.workers.drop_dead(_CHUNK)
         return deleted
 
     def _end_vanished(self, ledger: Ledger, tick: int) -> None:

@@ -27,6 +27,14 @@ class MemoryWorkers:
         with self._changed:
             self._workers.pop(id, None)
 
+    def drop_dead(self, limit: int) -> int:
+        with self._changed:
+            now = self._clock.now()
+            dead = [id for id, (expires, _) in self._workers.items() if expires <= now][:limit]
+            for id in dead:
+                del self._workers[id]
+            return len(dead)
+
     def alive(self) -> list[WorkerRecord]:
         with self._changed:
             now = self._clock.now()

@@ -35,6 +35,9 @@ class RedisWorkers:
     def remove(self, id: str) -> None:
         with_retries(lambda: self._scripts.run("remove_worker", self._key, [id]))
 
+    def drop_dead(self, limit: int) -> int:
+        return int(with_retries(lambda: self._scripts.run("drop_dead_workers", self._key, [limit])))
+
     def alive(self) -> list[WorkerRecord]:
         records = [_decode_worker(record) for record in self._scripts.run("alive_workers", self._key) if record]
         return sorted(records, key=lambda worker: worker.started_at)

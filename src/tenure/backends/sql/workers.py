@@ -16,7 +16,8 @@ from tenure.metrics.statistics import Counts, Tally, merge_workers
 
 ADD_WORKER = "INSERT INTO tenure_worker (id, expires, record) VALUES (:id, :expires, :record)"
 DROP_WORKER = "DELETE FROM tenure_worker WHERE id = :id"
-DROP_EXPIRED_WORKERS = "DELETE FROM tenure_worker WHERE expires <= :now"
+DEAD_WORKERS = "SELECT id FROM tenure_worker WHERE expires <= :now ORDER BY id LIMIT :limit"
+DROP_DEAD_WORKERS = "DELETE FROM tenure_worker WHERE id IN :ids AND expires <= :now"
 ALIVE_WORKERS = "SELECT record FROM tenure_worker WHERE expires > :now"
 _COLUMNS = "slot, queue, handler, worker, record"
 _SAME = "slot = :slot AND queue = :queue AND handler = :handler AND worker = :worker"
@@ -47,13 +48,14 @@ class SqlWorkers:
         self._dialect.transact(replace)
 
     def remove(self, id: str) -> None:
+        self._dialect.transact(lambda rows: rows(DROP_WORKER, {"id": id}))
+
+    def drop_dead(self, limit: int) -> int:
         now = self._dialect.now()
-
-        def delete(rows: Rows) -> None:
-            rows(DROP_WORKER, {"id": id})
-            rows(DROP_EXPIRED_WORKERS, {"now": now})
-
-        self._dialect.transact(delete)
+        dead = [id for (id,) in self._dialect.read(DEAD_WORKERS, {"now": now, "limit": limit})]
+        if dead:
+            self._dialect.transact(lambda rows: rows(DROP_DEAD_WORKERS, {"ids": dead, "now": now}))
+        return len(dead)
 
     def alive(self) -> list[WorkerRecord]:
         rows = self._dialect.read(ALIVE_WORKERS, {"now": self._dialect.now()})

@@ -1,11 +1,13 @@
 """History: the run of each attempt is stored, and the counts of workers are added up, never twice."""
 
 from tenure.backends.messages import Abandon, Ack, Nack
+from tenure.backends.records import WorkerRecord
 from tenure.events import Run, Settlement, Status
 from tenure.metrics.statistics import Counts, Tally
 from tenure.testing.conformance.capabilities import needs
 from tenure.testing.conformance.messages import (
     QUEUE,
+    AdvancingClock,
     FullBackend,
     failure,
     known,
@@ -27,6 +29,19 @@ def counted(done: int, seconds: float) -> Counts:
 
 def tally(slot: int, worker: str, done: int = 1, **where: str) -> Tally:
     return Tally(slot, where.get("queue", QUEUE), where.get("handler", "greet"), worker, counted(done, 1.0))
+
+
+def worker(number: int) -> WorkerRecord:
+    return WorkerRecord(
+        id=f"host:{number}",
+        host="host",
+        pid=number,
+        queues=(QUEUE,),
+        runner="process",
+        concurrency=1,
+        started_at=number,
+        seen_at=number,
+    )
 
 
 def sums(backend: FullBackend, since: int = 0, until: int = 100) -> dict[int, int]:
@@ -55,6 +70,18 @@ class HistoryTests:
         backend.nack([Nack(lease=lease, charge="attempt", failure=failure(1, run=RUN), run=RUN)])
         backend.abandon([Abandon(lease=take(backend)[0], reason="failed", failure=failure(2, run=SECOND), run=SECOND)])
         assert [each.run for each in known(backend).failures] == [RUN, SECOND]
+
+    @needs("workers")
+    def test_workers_that_died_are_deleted_and_counted(self, backend: FullBackend, clock: AdvancingClock) -> None:
+        for number in range(4):
+            backend.workers.announce(worker(number), 1.0 if number < 3 else 60.0)
+        assert backend.workers.drop_dead(9) == 0
+        clock.advance(1.1)
+        assert [each.id for each in backend.workers.alive()] == ["host:3"]
+        assert [backend.workers.drop_dead(2) for _ in range(3)] == [2, 1, 0]
+        assert [each.id for each in backend.workers.alive()] == ["host:3"]
+        backend.workers.announce(worker(0), 60.0)
+        assert [each.id for each in backend.workers.alive()] == ["host:0", "host:3"]
 
     @needs("stats")
     def test_tallies_are_found_by_the_time_of_their_slot(self, backend: FullBackend) -> None:
