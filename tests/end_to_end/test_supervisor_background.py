@@ -1,5 +1,6 @@
 """Workers in the background: pid file, log file, and the names of their processes."""
 
+import json
 import os
 import signal
 import sys
@@ -54,6 +55,16 @@ def test_a_detached_worker_works_in_a_session_of_its_own_until_it_is_told_to_sto
     os.kill(pid, signal.SIGTERM)
     eventually(lambda: not pid_file.exists())
     eventually(lambda: not Path(f"/proc/{pid}").exists() or "(zombie)" in Path(f"/proc/{pid}/status").read_text())
+
+
+@pytest.mark.parametrize("style", ["json", "pretty"])
+def test_a_detached_worker_writes_every_line_in_the_format_of_its_log(tenure, detach, pid_file, eventually, style):
+    tenure.environment["TENURE_LOG_FORMAT"] = style
+    os.kill(detach("--log-file", "work.log"), signal.SIGTERM)
+    eventually(lambda: not pid_file.exists())
+    lines = (tenure.folder / "work.log").read_text().splitlines()
+    read = {"json": lambda line: json.loads(line)["message"], "pretty": lambda line: line.partition(" INFO: ")[2]}
+    assert [read[style](line).partition(" ")[0] for line in lines] == ["Working", "Stopping", "Stopped"]
 
 
 def test_several_detached_workers_are_stopped_through_their_supervisor(detach, pid_file, eventually):

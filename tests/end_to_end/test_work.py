@@ -1,6 +1,7 @@
 """`tenure work`: what it runs, what it prints, and when it ends by itself."""
 
 import json
+import signal
 
 import pytest
 
@@ -140,6 +141,38 @@ def test_logs_may_be_json_with_a_line_for_each_outcome(tenure):
     assert lines[-1]["message"].startswith("Stopped after ")
     (log,) = tenure.folder.glob("jobs-2*.log")
     assert {json.loads(line)["job"] for line in log.read_text().splitlines()} == set(ids)
+
+
+@pytest.mark.parametrize("command", [("work", "--metrics-port", "0"), ("cron", "work")], ids=["work", "cron"])
+def test_every_line_of_a_json_log_is_json_until_the_end(tenure, command):
+    process = tenure.start("-v", "--log-format", "json", *command, "--log-file", "all-%Y.log")
+    lines = [process.stderr.readline()]
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    lines += err.splitlines()
+    (log,) = tenure.folder.glob("all-2*.log")
+    assert (process.returncode, out) == (0, "")
+    for messages in ([json.loads(line)["message"] for line in each] for each in (lines, log.read_text().splitlines())):
+        assert len([text for text in messages if text.startswith("Stopping once the running job is done")]) == 1
+        assert len([text for text in messages if text.startswith(("Working on", "Running 0 schedules"))]) == 1
+
+
+def test_what_a_handler_logs_in_a_child_process_is_a_line_of_a_json_log_too(tenure):
+    with (tenure.folder / "shop.py").open("a") as shop:
+        shop.write('\n\n@app.job\ndef warn() -> None:\n    __import__("logging").warning("low on %s", "paper")\n')
+    tenure.enqueue("warn")
+    done = tenure("--log-format", "json", "work", "--burst", "--runner", "process")
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [(line["level"], line["logger"]) for line in lines if line["message"] == "low on paper"] == [
+        ("warning", "root")
+    ]
+
+
+def test_an_error_that_ends_a_command_is_a_line_of_a_json_log_too(tenure):
+    done = tenure("work", "no such queue:x", TENURE_LOG_FORMAT="json")
+    assert done.returncode == 2
+    (line,) = map(json.loads, done.stderr.splitlines())
+    assert (line["level"], line["message"][:10]) == ("error", "the weight")
 
 
 def test_the_format_of_logs_may_be_a_setting(tenure):

@@ -213,9 +213,12 @@ class BackendWorkers:
         command = [sys.executable, "-m", "tenure.cli.process.child", _importable(location, lane.runner), lane.runner]
         size, slots = (lane.concurrency, 1) if lane.runner == "process" else (1, lane.concurrency)
         arguments = [str(os.getpid()), str(slots)]
-        return ChildProcessRunner(
-            lambda: ChildProcess([*command, *arguments], os.environ, slots), size, slots, self.clock, recycle
-        )
+
+        def start() -> ChildProcess:
+            environment = {**os.environ, "TENURE_LOG_FORMAT": self.settings.log_format}  # an option may have set it
+            return ChildProcess([*command, *arguments], environment, slots)
+
+        return ChildProcessRunner(start, size, slots, self.clock, recycle)
 
 
 def _importable(location: str | None, runner: str) -> str:

@@ -1,6 +1,8 @@
 """Errors of the command line: one line on stderr and an exit code; a traceback only with --debug."""
 
+import logging
 import traceback
+from typing import IO, Any
 
 import click
 
@@ -18,6 +20,23 @@ class CommandError(click.ClickException):
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(current_redactor().text(message)))
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the error; as a record where the log is JSON, so that every line of it is."""
+        from tenure.cli.logs import json_formatter  # it imports this module
+
+        formatter = json_formatter()
+        if formatter is None:
+            super().show(file)
+            return
+        fields = {
+            "name": "tenure",
+            "levelno": logging.ERROR,
+            "levelname": "ERROR",
+            "msg": "%s",
+            "args": (self.message,),
+        }
+        click.echo(formatter.format(logging.makeLogRecord(fields)), err=True)
 
 
 class UnexpectedError(CommandError):

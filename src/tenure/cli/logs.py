@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
+import click
 import msgspec
 
 from tenure.cli.errors import CommandError, current_redactor
@@ -18,7 +19,7 @@ from tenure.redaction import escape_controls, one_line, printable
 from tenure.settings import Settings
 from tenure.worker.logs import DatedLogFile
 
-# Messages that `tenure work` prints itself; only a log file and a JSON console receive them as records.
+# Messages that commands print themselves; only a log file and a JSON console receive them as records.
 progress_log = logging.getLogger("tenure.progress")
 progress_log.propagate = False
 progress_log.setLevel(logging.INFO)
@@ -37,6 +38,33 @@ def set_up_logging(verbose: int, debug: bool, style: str = "pretty") -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_formatter(style, with_time=verbose > 0, debug=debug, terminal=sys.stderr.isatty()))
     logging.root.addHandler(handler)
+    if style == "json":
+        progress_log.addHandler(handler)
+
+
+def print_progress(text: str, style: str) -> None:
+    """Print a line for people to stdout; a log file, and a JSON console instead of stdout, receive it as a record."""
+    progress_log.info("%s", text)
+    if style != "json":
+        click.echo(text)
+
+
+def print_from_signal_handler(text: str, style: str) -> None:
+    """As `print_progress`, to stderr, without buffers and locks: the signal may have interrupted a log call."""
+    record = logging.makeLogRecord({
+        "name": progress_log.name, "levelno": logging.INFO, "levelname": "INFO", "msg": "%s", "args": (text,)
+    })  # fmt: skip
+    handlers = [each for each in progress_log.handlers if isinstance(each, logging.StreamHandler)]
+    for handler in handlers:
+        os.write(handler.stream.fileno(), f"{handler.format(record)}\n".encode())
+    if style != "json" and not any(isinstance(each, LogFileHandler) and each.is_stderr for each in handlers):
+        os.write(_STDERR, f"{text}\n".encode())
+
+
+def json_formatter() -> "JsonLineFormatter | None":
+    """The formatter of the JSON log, if this process has one."""
+    formatters = [handler.formatter for handler in logging.root.handlers]
+    return next((each for each in formatters if isinstance(each, JsonLineFormatter)), None)
 
 
 def is_console(handler: logging.Handler) -> bool:
@@ -114,6 +142,7 @@ class LogFileHandler(logging.StreamHandler):  # type: ignore[type-arg] # generic
         if self.is_stderr:
             for console in [each for each in logging.root.handlers if is_console(each)]:
                 logging.root.removeHandler(console)
+                progress_log.removeHandler(console)
         logging.root.addHandler(self)
         progress_log.addHandler(self)
 

@@ -4,7 +4,6 @@ With JSON logs these messages are log records, and nothing is printed.
 Dead letters are logged by the worker, which knows their cause.
 """
 
-import logging
 import threading
 import time
 from collections import Counter, deque
@@ -13,7 +12,7 @@ from typing import Self, TextIO
 
 from tenure.app import Tenure
 from tenure.backends.url import without_secrets
-from tenure.cli.logs import is_console, progress_log
+from tenure.cli.logs import progress_log
 from tenure.cli.output import LiveLine, format_lane
 from tenure.events import Event, Settled, Status
 from tenure.redaction import printable
@@ -50,9 +49,6 @@ class WorkProgress:
 
     def __enter__(self) -> Self:
         self._started = time.monotonic()
-        if self._is_json:
-            for console in filter(is_console, logging.root.handlers):
-                progress_log.addHandler(console)
         if self._is_live:
             self._thread.start()
         self._app.listen(self._on_event)

@@ -4,6 +4,7 @@ import logging
 import math
 import os
 from contextlib import ExitStack, nullcontext
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ from tenure.cli import output
 from tenure.cli.app_loader import app_with_handlers, wait_for_backend
 from tenure.cli.arguments import at_option, parse_time
 from tenure.cli.errors import EXIT_JOBS_DIED
-from tenure.cli.logs import LogFileHandler
+from tenure.cli.logs import LogFileHandler, print_from_signal_handler, print_progress
 from tenure.cli.process import worker_processes
 from tenure.cli.process.pidfile import PidFile
 from tenure.cli.process.process_title import set_process_title
@@ -94,10 +95,11 @@ def _run_scheduler(app: Tenure, grace: float, *, quiet: bool) -> SignalHandlers:
     count = len(app.schedules.all())
     words = f"running {count} schedule{'' if count == 1 else 's'}"
     with ExitStack() as stack:
-        signals = stack.enter_context(SignalHandlers(service, grace, notifier, bounded=False, quiet=quiet))
+        print_line = None if quiet else partial(print_from_signal_handler, style=app.settings.log_format)
+        signals = stack.enter_context(SignalHandlers(service, grace, notifier, bounded=False, print_line=print_line))
         stack.enter_context(WatchdogReporter(service, notifier, grace, lambda: words))
         if not quiet:
-            click.echo(f"{words[0].upper()}{words[1:]}; process {os.getpid()}.")
+            print_progress(f"{words[0].upper()}{words[1:]}; process {os.getpid()}.", app.settings.log_format)
         service.run()
     return signals
 

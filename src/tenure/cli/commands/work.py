@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tenure.app.workers import find_lanes
 from tenure.cli import metrics_server
 from tenure.cli.app_loader import app_location, app_with_handlers, wait_for_backend
 from tenure.cli.errors import EXIT_JOBS_DIED, CommandError
-from tenure.cli.logs import LogFileHandler, set_up_logging
+from tenure.cli.logs import LogFileHandler, print_from_signal_handler, print_progress, set_up_logging
 from tenure.cli.process import worker_processes
 from tenure.cli.process.pidfile import PidFile
 from tenure.cli.process.process_title import set_process_title
@@ -151,7 +152,7 @@ def _supervise(ctx: click.Context, options: WorkOptions, log: LogFileHandler | N
         for_workers: list[str] = []
         if options.metrics_port is not None:
             server, folder = metrics_server.serve_supervisor_metrics(stack, options.metrics_host, options.metrics_port)
-            _print_metrics_url(server, options)
+            _print_metrics_url(server, options, settings.log_format)
             for_workers = ["--metrics-folder", str(folder)]
         stack.enter_context(file_watcher() if options.reload else nullcontext())
         arguments = _command_line(ctx, without=_SUPERVISOR_OPTIONS, more=for_workers)
@@ -190,8 +191,9 @@ def _run_until_stopped(app: Tenure, worker: Worker, lanes: Sequence[Lane], optio
     """Run the worker to its end, with progress and metrics; the result knows whether a signal stopped it."""
     notifier = SystemdNotifier(os.environ)
     with ExitStack() as stack:
-        grace = app.settings.stop_grace
-        signals = SignalHandlers(worker, grace, notifier, bounded=options.is_bounded, quiet=options.quiet)
+        grace, style = app.settings.stop_grace, app.settings.log_format
+        print_line = None if options.quiet else partial(print_from_signal_handler, style=style)
+        signals = SignalHandlers(worker, grace, notifier, bounded=options.is_bounded, print_line=print_line)
         stack.enter_context(signals)
         stack.enter_context(WatchdogReporter(worker, notifier, grace, lambda: describe_counts(worker.tally)))
         if not options.quiet:
@@ -209,12 +211,13 @@ def _serve_metrics(stack: ExitStack, app: Tenure, lanes: Sequence[Lane], options
         metrics_server.answer_supervisor(stack, app, queues, Path(options.metrics_folder))
     elif options.metrics_port is not None:
         host, port = options.metrics_host, options.metrics_port
-        _print_metrics_url(metrics_server.serve_worker_metrics(stack, app, queues, host, port), options)
+        server = metrics_server.serve_worker_metrics(stack, app, queues, host, port)
+        _print_metrics_url(server, options, app.settings.log_format)
 
 
-def _print_metrics_url(server: metrics_server.MetricsServer, options: WorkOptions) -> None:
+def _print_metrics_url(server: metrics_server.MetricsServer, options: WorkOptions, style: str) -> None:
     if not options.quiet:
-        click.echo(f"Metrics at {server.url}")
+        print_progress(f"Metrics at {server.url}", style)
 
 
 def _lanes(app: Tenure, options: WorkOptions) -> list[Lane]:

@@ -6,6 +6,7 @@ The parent runs it as `python -m tenure.cli.process.child LOCATION KIND PARENT S
 import sys
 
 from tenure.cli.app_loader import import_app
+from tenure.cli.logs import set_up_logging
 from tenure.cli.process.process_title import set_process_title
 from tenure.execution.child.heartbeat import LeaseMonitor
 from tenure.execution.child.main import SERVE_BY_RUNNER, die_with_parent, leave_signals_to_parent
@@ -20,6 +21,8 @@ def main(location: str, kind: str, *numbers: str) -> None:
     leave_signals_to_parent()
     app = import_app(location)
     app.discover(*app.settings.modules)
+    if app.settings.log_format == "json":  # else Python prints warnings and errors as they are
+        set_up_logging(0, debug=False, style="json")
     pipes = OrderPipes(orders, reports, raw_output)
     memory = SharedMemory(slots, marks)
     LeaseMonitor(memory)

@@ -5,14 +5,12 @@ job back at once. SIGUSR1 drains, SIGHUP reloads.
 """
 
 import logging
-import os
 import queue
 import signal
-import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Literal, Self
 
@@ -74,14 +72,21 @@ class SignalHandlers:
     """
 
     def __init__(
-        self, service: Service, grace: float, notifier: SystemdNotifier, *, bounded: bool, quiet: bool
+        self,
+        service: Service,
+        grace: float,
+        notifier: SystemdNotifier,
+        *,
+        bounded: bool,
+        print_line: Callable[[str], None] | None,
     ) -> None:
+        """`print_line` must be safe in a signal handler; without it nothing is printed."""
         self._service = service
         self._grace = grace
         self._timer = StopTimer(grace)
         self._notifier = notifier
         self._bounded = bounded
-        self._quiet = quiet
+        self._print_line = print_line
         self._stops = 0
         self._received: deque[int] = deque()
         self._is_handling = False
@@ -151,8 +156,8 @@ class SignalHandlers:
             self._print("Reloading once the running job is done.")
 
     def _print(self, text: str) -> None:
-        if not self._quiet:
-            os.write(sys.stderr.fileno(), f"{text}\n".encode())  # not print: a handler may interrupt a print
+        if self._print_line is not None:
+            self._print_line(text)
 
 
 class StopTimer:
