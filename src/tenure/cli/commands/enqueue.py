@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from tenure.app import Tenure
+from tenure.backends.url import without_secrets
 from tenure.cli import output
 from tenure.cli.app_loader import app_with_handlers
 from tenure.cli.arguments import number_or_text, parse_microseconds
@@ -37,6 +38,11 @@ from tenure.clock import to_datetime
 def enqueue(handler: str, payload: str | None, expires: str | None, as_json: bool, **options: Any) -> None:
     """Put one job for HANDLER on its queue, and print its id."""
     with app_with_handlers() as app:
+        if app.backend.in_process and not app.backend.runs_on_put:
+            raise CommandError(
+                f"a job at {without_secrets(app.settings.url)!r} would be gone when this command ends; use a backend "
+                "that processes share, such as sqlite:///jobs.db, or enqueue the job in the process of the worker"
+            )
         given = {name: _parse_option(name, value) for name, value in options.items() if value is not None}
         if expires is not None:
             given["expires_at"] = to_datetime(app.clock.now() + parse_microseconds(expires, "--expires"))
