@@ -61,3 +61,18 @@ def test_a_job_that_could_never_run_is_refused_in_one_line(tenure, arguments, sa
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith("Error: ")
     assert says in done.stderr
+
+
+def test_a_job_that_would_be_gone_at_the_end_of_the_command_is_refused(tenure):
+    refused = tenure("enqueue", "add", "--payload", '{"a": 1}', TENURE_URL="memory://")
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
+    assert "'memory://' would be gone when this command ends; use a backend that processes share" in refused.stderr
+    assert tenure("enqueue", "add", "--payload", '{"a": 1}', TENURE_URL="sync://").returncode == 0
+
+
+def test_a_relative_file_name_is_shown_with_its_folder(tenure):
+    tenure.environment["TENURE_URL"] = "sqlite:///jobs.db"
+    tenure.enqueue("add", "--payload", '{"a": 1}')
+    shown = f"sqlite:///{tenure.folder}/jobs.db"
+    assert f" at {shown}, pid " in tenure("work", "--burst").stdout
+    assert f"{shown} answers" in tenure("doctor").stdout

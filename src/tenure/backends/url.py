@@ -67,6 +67,15 @@ def sqlite_file(parts: SplitResult) -> Path:
     return path.absolute()
 
 
+def shown_url(url: str) -> str:
+    """The URL for people, without secrets; of a SQLite file the whole path, as a relative one hides a wrong folder."""
+    parts = urlsplit(url)
+    try:
+        return f"sqlite:///{sqlite_file(parts)}" if parts.scheme == "sqlite" else without_secrets(url)
+    except BackendUnavailable:
+        return without_secrets(url)
+
+
 def _opener(scheme: str, url: str) -> Opener:
     if scheme in _registered:
         return _registered[scheme]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Self, TextIO
 
 from tenure.app import Tenure
-from tenure.backends.url import without_secrets
+from tenure.backends.url import shown_url
 from tenure.cli.logs import progress_log
 from tenure.cli.output import LiveLine, format_lane
 from tenure.events import Event, Settled, Status
@@ -62,7 +62,7 @@ class WorkProgress:
 
     def print_start(self, lanes: Sequence[Lane], pid: int) -> None:
         shown = "; ".join(map(format_lane, lanes))
-        self._print(f"Working on {shown} at {without_secrets(self._app.settings.url)}, pid {pid}")
+        self._print(f"Working on {shown} at {shown_url(self._app.settings.url)}, pid {pid}")
 
     def _redraw(self) -> None:
         with self._line:

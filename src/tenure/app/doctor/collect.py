@@ -15,7 +15,7 @@ from tenure.backends.job_filter import all_heads
 from tenure.backends.ledger import ALL_SCHEDULES, Ledger
 from tenure.backends.parts import Jobs
 from tenure.backends.records import Fact, JobRecord, WorkerRecord
-from tenure.backends.url import without_secrets
+from tenure.backends.url import shown_url
 from tenure.clock import MICROSECOND
 from tenure.cron.decision import reason_to_skip
 from tenure.errors import SettingsError, TenureError, UntrustedKeyFile
@@ -33,7 +33,7 @@ def collect_facts(app: Tenure, *, has_handlers: bool) -> DoctorFacts:
     timing = Timing(
         lease=settings.lease, stop_grace=settings.stop_grace, default_timeout=settings.default_timeout or None
     )
-    facts = DoctorFacts(place=without_secrets(settings.url), environment=settings.environment, timing=timing)
+    facts = DoctorFacts(place=shown_url(settings.url), environment=settings.environment, timing=timing)
     try:
         return _from_backend(app, facts, has_handlers)
     except UntrustedKeyFile as error:
