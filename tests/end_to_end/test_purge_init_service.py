@@ -3,6 +3,7 @@
 import configparser
 import tomllib
 
+import msgspec
 import pytest
 
 from tenure.cli.commands.init import SETTINGS_TEMPLATE
@@ -93,10 +94,13 @@ def test_init_overwrites_nothing(tenure):
 
 
 def test_what_init_shows_as_defaults_are_the_defaults():
-    names = ("url", "max_retries", "stop_grace")
     lines = [line.removeprefix("# ") for line in SETTINGS_TEMPLATE.splitlines() if line.startswith("# ")]
-    shown = tomllib.loads("\n".join(line for line in lines if line.partition(" = ")[0] in names))
-    assert shown == {name: getattr(Settings(), name) for name in names}
+    shown = tomllib.loads("\n".join(line for line in lines if " = " in line or line.startswith("[")))
+    defaults = msgspec.json.decode(msgspec.json.encode(Settings()))
+    del shown["default_timeout"]  # an example, as the text above it says: there is no limit by default
+    retention = shown.pop("retention")
+    assert retention == {name: defaults["retention"][name] for name in retention}
+    assert shown == {name: defaults[name] for name in ("url", "queues", "max_retries", "stop_grace")}
 
 
 @pytest.mark.parametrize("program", ["systemd", "supervisor"])

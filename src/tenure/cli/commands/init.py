@@ -18,8 +18,10 @@ app = "jobs:app"
 # The queues that `tenure work` serves, in this order.
 # queues = ["default"]
 
-# How often a failed job is retried, and how many seconds one attempt may take; a job can set its own values.
+# How often a failed job is retried; a job can set its own number.
 # max_retries = 0
+
+# How many seconds one attempt may take. There is no limit unless you set one, here or in a job, such as:
 # default_timeout = 60.0
 
 # How many seconds running jobs may take to finish after a worker gets a signal to stop.
