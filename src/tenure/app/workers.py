@@ -42,7 +42,7 @@ from tenure.worker.lane import Lane, RunnerKind, WorkerOptions, arrange_lanes
 from tenure.worker.logs import DatedLogFile, ExecutionLog, log_outcomes
 from tenure.worker.pipeline import JobDefaults, Pipeline
 from tenure.worker.queue_hooks import QueueHooks
-from tenure.worker.roles import Role
+from tenure.worker.roles import OutageLog, Role
 from tenure.worker.stats_recorder import StatsRecorder
 from tenure.worker.worker import Worker
 
@@ -169,13 +169,14 @@ class BackendWorkers:
                 kids=self.pipeline.kids,
             )
 
-        roles: list[Role] = [self.janitor(), self._hooks(options.queues, name), *companions]
+        outage = self.pipeline.guards.outage
+        roles: list[Role] = [self.janitor(outage), self._hooks(options.queues, name), *companions]
         if self.parts.workers is not None:
-            roles.append(Heartbeat(self.parts.workers, describe))
+            roles.append(Heartbeat(self.parts.workers, describe, outage))
         listeners = Listeners(self.listeners)
         throughput: Throughput | None = None
         if self.parts.stats is not None:
-            stats = StatsRecorder(self.parts.stats, self.clock, name)
+            stats = StatsRecorder(self.parts.stats, self.clock, name, outage)
             listeners.add(stats)
             roles.append(stats)
             if self.parts.workers is not None:
@@ -192,9 +193,9 @@ class BackendWorkers:
         file, redactor = DatedLogFile(pattern, self.settings.log_keep), Redactor(self.settings.sensitive)
         return ExecutionLog(file, self.clock, redactor, self.settings.max_output)
 
-    def janitor(self) -> Janitor:
+    def janitor(self, outage: OutageLog | None = None) -> Janitor:
         kept = {state: days * DAY for state, days in msgspec.structs.asdict(self.settings.retention).items()}
-        return Janitor(self.parts, self.clock, kept, self.store)
+        return Janitor(self.parts, self.clock, kept, self.store, outage)
 
     def _hooks(self, queues: Sequence[str], worker: str) -> QueueHooks:
         limits = (self.settings.refresh_interval, self.settings.hook_timeout)

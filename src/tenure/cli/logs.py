@@ -36,7 +36,9 @@ def set_up_logging(verbose: int, debug: bool, style: str = "pretty") -> None:
     if logging.root.handlers:
         return
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_formatter(style, with_time=verbose > 0, debug=debug, terminal=sys.stderr.isatty()))
+    terminal = sys.stderr.isatty()
+    with_time = verbose > 0 or not (terminal or "JOURNAL_STREAM" in os.environ)  # the journal adds the time itself
+    handler.setFormatter(_formatter(style, with_time=with_time, debug=debug, terminal=terminal))
     logging.root.addHandler(handler)
     if style == "json":
         progress_log.addHandler(handler)

@@ -52,10 +52,13 @@ class SchedulerLoop:
         try:
             pause = self._scheduler.beat()
         except BackendError as error:
-            logger.warning("the scheduler could not reach its backend, trying again: %s", error)
+            level = logging.DEBUG if failures else logging.WARNING  # an outage is one line
+            logger.log(level, "the scheduler could not reach its backend, trying again: %s", error)
             return _OUTAGE_PAUSES[min(failures, len(_OUTAGE_PAUSES) - 1)], failures + 1
         finally:
             self._last_beat = time.monotonic()
+        if failures:
+            logger.warning("the backend of the scheduler answers again")
         self.ready.set()
         return pause, 0
 

@@ -56,7 +56,8 @@ class TickRecorder:
                 break
             except BackendError as error:
                 tries += 1
-                logger.warning("the ends of %d ticks could not be recorded, trying again: %s", len(notes), error)
+                level = logging.DEBUG if tries > 1 else logging.WARNING  # an outage is one line
+                logger.log(level, "the ends of %d ticks could not be recorded, trying again: %s", len(notes), error)
                 time.sleep(_RETRY_PAUSE)
         else:
             return

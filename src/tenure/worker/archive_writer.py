@@ -82,7 +82,8 @@ class ArchiveWriter:
             self._archive.save(records)
             self._is_store_down = False
         except BackendError as error:
-            logger.warning("%d job records could not be written yet: %s", len(records), error)
+            level = logging.DEBUG if self._is_store_down else logging.WARNING  # an outage is one line
+            logger.log(level, "%d job records could not be written yet: %s", len(records), error)
             self._is_store_down = True
             with self._changed:
                 self._waiting.extendleft(reversed(batch))

@@ -9,6 +9,7 @@ from tenure.backends.parts import JobControl
 from tenure.definition.context import Progress
 from tenure.errors import BackendError
 from tenure.worker.inbox import HeldLeases
+from tenure.worker.roles import OutageLog
 
 logger = logging.getLogger(__name__)
 
@@ -24,12 +25,14 @@ class CancelWatcher:
         held: HeldLeases,
         cancel: Callable[[Sequence[Lease]], None],
         progress: Callable[[], Sequence[tuple[Lease, Progress]]],
+        outage: OutageLog | None = None,
     ) -> None:
         """`cancel` stops these jobs and is called at each poll until they are no longer held."""
         self._backend = backend
         self._held = held
         self._cancel = cancel
         self._progress = progress
+        self._outage = outage or OutageLog()
         self._written: dict[tuple[str, int], Progress] = {}
         self._stopping = threading.Event()
 
@@ -38,7 +41,7 @@ class CancelWatcher:
             try:
                 self.poll()
             except BackendError as error:
-                logger.warning("checking for cancelled jobs failed, trying again: %s", error)
+                self._outage.failed(logger, "checking for cancelled jobs", error)
 
     def stop(self) -> None:
         self._stopping.set()

@@ -42,6 +42,7 @@ from tenure.guards.store import Change, Store
 from tenure.wire.envelope import Envelope
 from tenure.worker.backend_breaker import FIRST_PAUSE_SECONDS, BackendBreaker, SharedBreaker
 from tenure.worker.inbox import give_up_after
+from tenure.worker.roles import OutageLog
 
 logger = logging.getLogger(__name__)
 
@@ -90,10 +91,11 @@ class GuardHolder:
         self._place = place
         self._rules = rules or GuardRules()
         self._seconds = seconds
+        self.outage = OutageLog()
         self._held: dict[LeaseKey, HeldGuards] = {}
         self._wake_at: dict[str, float] = {}
         self._lock = threading.Lock()
-        self._paused_queues = PausedQueues(store)
+        self._paused_queues = PausedQueues(store, self.outage)
         self._next_full_wake = 0.0
         self.has_guarded_jobs = False
 
@@ -140,7 +142,7 @@ class GuardHolder:
         try:
             refusals = self._store.change(changes)
         except BackendError as error:
-            logger.warning("the guards of %d jobs cannot be taken, they wait: %s", len(guarded), error)
+            self.outage.failed(logger, f"taking the guards of {len(guarded)} jobs", error)
             verdicts: dict[LeaseKey, Verdict] = {_key(one.ticket): _put_off(one.ticket, error) for one, _ in guarded}
         else:
             self._held.update(
@@ -287,8 +289,9 @@ class PausedQueues:
     Shared by the lanes of a worker; each lane asks for its own queues.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, outage: OutageLog | None = None) -> None:
         self._store = store
+        self._outage = outage or OutageLog()
         self._paused: dict[str, bool] = {}
         self._read_at: dict[str, float] = {}
 
@@ -306,7 +309,7 @@ class PausedQueues:
         try:
             now_paused = paused(self._store, queues)
         except BackendError as error:
-            logger.warning("cannot read which queues are paused; the last known state stays: %s", error)
+            self._outage.failed(logger, "reading which queues are paused (the last known state stays)", error)
             return
         for queue in queues:
             if (queue in now_paused) != self._paused.get(queue, False):

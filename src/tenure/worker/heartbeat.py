@@ -15,6 +15,7 @@ from tenure.backends.records import WorkerRecord
 from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError
 from tenure.events import LIVE_STATES
+from tenure.worker.roles import OutageLog
 
 logger = logging.getLogger(__name__)
 
@@ -26,8 +27,11 @@ RATE_WINDOW = 60.0
 class Heartbeat:
     """Has its own thread, so that neither jobs nor leasing can delay it."""
 
-    def __init__(self, workers: WorkerRegistry, describe: Callable[[], WorkerRecord]) -> None:
+    def __init__(
+        self, workers: WorkerRegistry, describe: Callable[[], WorkerRecord], outage: OutageLog | None = None
+    ) -> None:
         self._workers = workers
+        self._outage = outage or OutageLog()
         self._describe = describe
         self._stopping = threading.Event()
 
@@ -45,7 +49,7 @@ class Heartbeat:
         try:
             call()
         except BackendError as error:
-            logger.warning("the worker could not be registered: %s", error)
+            self._outage.failed(logger, "registering the worker", error)
 
 
 class Throughput:

@@ -16,6 +16,7 @@ from tenure.clock import MICROSECOND, Clock, to_datetime
 from tenure.errors import BackendError
 from tenure.guards.store import Store
 from tenure.metrics.statistics import SLOT_MICROSECONDS
+from tenure.worker.roles import OutageLog
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class Janitor:
         clock: Clock,
         retention: dict[str, float],
         guards: Store | None = None,
+        outage: OutageLog | None = None,
     ) -> None:
         """`retention` is seconds by state, and for statistics; 0 is for ever. Without a ledger every janitor cleans."""
         self._parts = parts
@@ -47,6 +49,7 @@ class Janitor:
         self._stats_retention = round(self._retention.pop(STATISTICS, 0) * MICROSECOND)
         self._guards = guards
         self._ledger = parts.ledger
+        self._outage = outage or OutageLog()
         self._stopping = threading.Event()
 
     def run(self) -> None:
@@ -55,7 +58,7 @@ class Janitor:
             try:
                 wait = self.turn()
             except BackendError as error:
-                logger.warning("deleting old records failed, trying again: %s", error)
+                self._outage.failed(logger, "deleting old records", error)
                 wait = _INTERVAL_WITHOUT_LEDGER
 
     def stop(self) -> None:

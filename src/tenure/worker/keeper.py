@@ -18,6 +18,7 @@ from tenure.events import LeaseLost, Listeners, Reaped
 from tenure.worker.inbox import HeldLeases
 from tenure.worker.lane import WorkerOptions
 from tenure.worker.pipeline import Pipeline
+from tenure.worker.roles import OutageLog
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class Keeper:
             try:
                 self.tick()
             except BackendError as error:
-                logger.warning("renewing leases failed, trying again: %s", error)
+                self._guards.outage.failed(logger, "renewing leases", error)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -85,6 +86,8 @@ class Keeper:
             self.give_up(self._held.overdue(self._clock.monotonic()))
             raise
         self._held.renewed(leases, now, self._options.lease_seconds)
+        if self._guards.outage.is_on:
+            self._guards.outage.answered()
         if lost:
             self._stopping.wait(_SETTLE_SECONDS)  # a lease that seems lost may just have been settled by this worker
             self.give_up(lost)
@@ -129,7 +132,7 @@ class GuardKeeper:
             try:
                 self.tick()
             except BackendError as error:
-                logger.warning("renewing guards failed, trying again: %s", error)
+                self._guards.outage.failed(logger, "renewing guards", error)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -157,8 +160,16 @@ class Reaper:
     ended meanwhile, and renew what still runs.
     """
 
-    def __init__(self, backend: Backend, options: WorkerOptions, listeners: Listeners, clock: Clock) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        options: WorkerOptions,
+        listeners: Listeners,
+        clock: Clock,
+        outage: OutageLog | None = None,
+    ) -> None:
         self._backend = backend
+        self._outage = outage or OutageLog()
         self._options = options
         self._listeners = listeners
         self._clock = clock
@@ -173,7 +184,7 @@ class Reaper:
             try:
                 self.tick()
             except BackendError as error:
-                logger.warning("reaping leases failed, trying again: %s", error)
+                self._outage.failed(logger, "reaping leases", error)
 
     def stop(self) -> None:
         self._stopping.set()

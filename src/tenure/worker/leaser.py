@@ -113,8 +113,10 @@ class Leaser:
             return
         finally:
             self._limits.release(limit)
-        if room and self._breaker.failures and self._breaker.succeeded():
-            logger.warning("the backend answers again")
+        if room and self._breaker.failures:
+            self._breaker.succeeded()
+        if room and self._guards.outage.is_on:
+            self._guards.outage.answered()
         self._report_answer()
         if not room and not self._limits.ends_when_empty:
             self._stopping.wait(min(pause, _LEASE_WAIT_SECONDS))  # until a queue has tokens or is resumed
@@ -164,10 +166,11 @@ class Leaser:
         pause = self._breaker.failed()
         queues = ", ".join(self._lane.queues)
         if pause is None:
-            logger.warning("leasing from %s failed, trying again: %s", queues, error)
+            self._guards.outage.failed(logger, f"leasing from {queues}", error)
             self._stopping.wait(self._delay.next())
         else:
-            logger.warning("leasing from %s failed repeatedly; next try in %.1f s: %s", queues, pause, error)
+            self._guards.outage.failed(logger, f"leasing from {queues}", error)
+            logger.warning("the backend does not answer; the next try to lease from %s is in %.1f s", queues, pause)
 
     def _wait_for_jobs(self, asked: float, before: int | None, *, is_scarce: bool) -> None:
         self._held.end_turn(self)

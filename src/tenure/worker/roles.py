@@ -1,4 +1,4 @@
-"""Roles: the long-running threads of a worker, and the delay they wait between two tries.
+"""Roles: the long-running threads of a worker, the delay they wait between two tries, and how they log an outage.
 
 A role that fails never ends silently: its error is logged and passed on, and it stops the worker.
 """
@@ -6,10 +6,14 @@ A role that fails never ends silently: its error is logged and passed on, and it
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable
 from typing import Protocol
 
 logger = logging.getLogger(__name__)
+
+_QUIET_SECONDS = 10.0  # a backend that fails again within this time is not reported again
+_STABLE_SECONDS = 1.0  # an answer this long after the last failure ends an outage
 
 
 class Role(Protocol):
@@ -66,3 +70,37 @@ class GrowingDelay:
 
     def reset(self) -> None:
         self._next = self._first
+
+
+class OutageLog:
+    """Logs an outage of the backend once for all roles of a worker, where it begins and where it ends.
+
+    All that fails in between is logged at the level debug.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._began = self._reported = self._failed = float("-inf")
+        self.is_on = False
+
+    def failed(self, role_logger: logging.Logger, what: str, error: Exception) -> None:
+        """A call of the backend failed and will be tried again; `what` says what it was for."""
+        with self._lock:
+            now = self._failed = time.monotonic()
+            is_report = not self.is_on and now - self._reported > _QUIET_SECONDS
+            if not self.is_on:
+                self.is_on, self._began = True, now
+            if is_report:
+                self._reported = now
+        role_logger.log(logging.WARNING if is_report else logging.DEBUG, "%s failed, trying again: %s", what, error)
+
+    def answered(self) -> None:
+        """The backend answered; call it only while `is_on`."""
+        with self._lock:
+            now = time.monotonic()
+            if not self.is_on or now - self._failed < _STABLE_SECONDS:
+                return  # other calls may still fail
+            self.is_on = False
+            is_report = self._reported >= self._began
+        if is_report:
+            logger.warning("the backend answers again, after %.0f s", now - self._began)

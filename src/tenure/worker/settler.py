@@ -134,7 +134,7 @@ class Settler:
                 tries += 1
                 delay = delay or GrowingDelay(longest=self._max_delay)
                 self.ticked = time.monotonic()
-                logger.warning("settling %d jobs failed: %s", len(verdicts), error)
+                self._guards.outage.failed(logger, f"settling {len(verdicts)} jobs", error)
                 time.sleep(delay.next())
         return []
 

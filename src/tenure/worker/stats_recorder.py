@@ -14,6 +14,7 @@ from tenure.clock import Clock
 from tenure.errors import BackendError
 from tenure.events import Event, Settled, Settlement, Status
 from tenure.metrics.statistics import SLOT_MICROSECONDS, Counts, Tally, sum_counts
+from tenure.worker.roles import OutageLog
 
 logger = logging.getLogger(__name__)
 
@@ -26,8 +27,9 @@ CountsByJob = dict[tuple[str, str], Counts]  # by queue and handler
 class StatsRecorder:
     """A listener to the events of one worker, and a role of that worker."""
 
-    def __init__(self, stats: StatsStore, clock: Clock, worker: str) -> None:
+    def __init__(self, stats: StatsStore, clock: Clock, worker: str, outage: OutageLog | None = None) -> None:
         self._stats = stats
+        self._outage = outage or OutageLog()
         self._clock = clock
         self._worker = worker
         self._lock = threading.Lock()
@@ -87,7 +89,7 @@ class StatsRecorder:
         try:
             self.flush()
         except BackendError as error:
-            logger.warning("statistics could not be written, trying again: %s", error)
+            self._outage.failed(logger, "writing statistics", error)
 
 
 def _ended(slots: Iterable[CountsByJob]) -> Counter[str]:

@@ -101,9 +101,11 @@ class Worker:
         self._settler_thread = RoleThread(settler, self._fail)
         keeper = Keeper(backend, options, held, listeners, pipeline, self._hand_back, self._lose)
         guard_keeper = GuardKeeper(pipeline, held, options, keeper.give_up)
-        roles: list[Role] = [keeper, guard_keeper, Reaper(backend, options, listeners, pipeline.clock), *companions]
+        outage = pipeline.guards.outage
+        reaper = Reaper(backend, options, listeners, pipeline.clock, outage)
+        roles: list[Role] = [keeper, guard_keeper, reaper, *companions]
         if backend.control is not None:
-            roles.append(CancelWatcher(backend.control, held, self._cancel, self._progress))
+            roles.append(CancelWatcher(backend.control, held, self._cancel, self._progress, outage))
         self._other_roles = [RoleThread(role, self._fail) for role in roles]
 
     def add_role(self, role: Role) -> None:

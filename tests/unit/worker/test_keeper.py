@@ -16,6 +16,7 @@ from tenure.worker.inbox import HeldLeases
 from tenure.worker.keeper import GuardKeeper, Keeper, Reaper
 from tenure.worker.lane import WorkerOptions
 from tenure.worker.pipeline import JobDefaults, Pipeline
+from tenure.worker.roles import OutageLog
 
 SOON = 20.0
 
@@ -277,6 +278,8 @@ def test_a_backend_that_flaps_stops_reaping_at_most_once_in_four_leases(reaper, 
 
 class FaultyGuards:
     """The guards of a worker; a neighbour may block their renewal."""
+
+    outage = OutageLog()
 
     def __init__(self):
         self.calls = []
