@@ -14,7 +14,7 @@ from secrets import token_bytes
 import pytest
 
 from tenure import Tenure
-from tenure.backends.messages import Lease
+from tenure.backends.messages import Lease, Message
 from tenure.builtin.url import Request, Sender
 from tenure.clock import to_datetime
 from tenure.definition.context import Context
@@ -198,8 +198,11 @@ def test_signatures_are_checked_unless_that_is_switched_off(make, tmp_path, veri
     forger, honest = (Key("k1", token_bytes(32)).dump() for _ in range(2))
     id = make(url, keys=[forger]).define("nothing").dispatch()
     app = make(url, keys=[honest], verify=verify)
+    unsigned = app.backend.jobs.find(id).body.replace(id.encode(), b"unsigned")
+    unsigned = unsigned[: unsigned.index(b',"_sig"')] + b"}"
+    app.backend.put([Message(id="unsigned", queue="default", body=unsigned, handler="nothing")])
     run_due(app)
-    assert app.backend.jobs.find(id).state == state
+    assert [app.backend.jobs.find(each).state for each in (id, "unsigned")] == [state, state]
 
 
 @proves("max_bytes")

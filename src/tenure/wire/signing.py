@@ -135,14 +135,17 @@ class Ring:
             raise OutOfScope(f"key {kid!r} may not sign for {fault}; the setting 'scopes' says what it may")
 
     def check(self, sealed: bytes) -> None:
-        """Raise unless a key of this ring sealed the bytes; takes one pass over them."""
+        """Raise unless a key of this ring sealed the bytes; takes one pass over them.
+
+        A ring that does not verify needs no seal.
+        """
         is_signers = sealed.startswith(self._signers_head)  # most are, and then the id of the key need not be searched
         if not is_signers and not sealed.startswith(_HEAD):
             _refuse_head(sealed)
-        if not (sealed.startswith(_MARK, -SEAL_SIZE) and sealed.endswith(_END)):
-            raise BadSignature("the message does not end in a signature")
         if not self._verify:
             return
+        if not (sealed.startswith(_MARK, -SEAL_SIZE) and sealed.endswith(_END)):
+            raise BadSignature("the message does not end in a signature")
         key = self._signer if is_signers else self._key_of(sealed)
         if not hmac.compare_digest(key.mac(sealed[:-SEAL_SIZE]), sealed[-66:-2]):
             raise BadSignature(f"the signature made with key {key.kid!r} does not match the message")

@@ -234,6 +234,13 @@ def test_without_verification_a_wrong_signature_is_let_through(key, sealed):
     assert trusting.open(sealed[:-3] + b'0"}', "slow").job == "report"
 
 
+def test_without_verification_a_message_without_a_signature_is_let_through(key, sealed):
+    trusting = Wire(Ring([key], verify=False))
+
+    for end in (b"}", b',"_sig":null}', b',"_sig":""}'):
+        assert trusting.open(sealed[: sealed.index(b',"_sig"')] + end, "slow").job == "report"
+
+
 def test_without_verification_the_queue_is_still_compared(key, sealed):
     trusting = Wire(Ring([key], verify=False))
 
