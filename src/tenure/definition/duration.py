@@ -3,13 +3,12 @@
 import re
 from datetime import UTC, datetime, timedelta
 
+from tenure.definition.limits import CENTURY, shown
 from tenure.errors import InvalidJob
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|min|s|m|h|d|w)")
 _WHOLE = re.compile(rf"\s*(?:{_PART.pattern}\s*)+")
-
-_CENTURY = 3_155_760_000  # seconds
 
 Duration = float | int | timedelta | str
 
@@ -23,15 +22,15 @@ def to_seconds(value: Duration, what: str = "duration") -> float:
     elif isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidJob(f'{what} must be seconds, a timedelta or text such as "10m", not {value!r}')
     else:
-        seconds = float(value)
+        seconds = value
     if not is_length(seconds):
-        raise InvalidJob(f"{what} must lie between 0 and 100 years, got {value!r}")
-    return seconds
+        raise InvalidJob(f"{what} must lie between 0 and 100 years, got {shown(value)}")
+    return float(seconds)
 
 
 def is_length(seconds: object) -> bool:
     """Whether this is a number of seconds from 0 to 100 years; a longer time is a mistake."""
-    return isinstance(seconds, (int, float)) and 0 <= seconds <= _CENTURY
+    return isinstance(seconds, (int, float)) and 0 <= seconds <= CENTURY
 
 
 def to_moment(value: datetime, what: str) -> datetime:
@@ -42,7 +41,12 @@ def to_moment(value: datetime, what: str) -> datetime:
         raise InvalidJob(
             f"{what} has no time zone: {value!r}; write datetime(..., tzinfo=UTC) or attach a zoneinfo.ZoneInfo"
         )
-    return value.astimezone(UTC)
+    if value.tzinfo is UTC:
+        return value
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise InvalidJob(f"{what} is outside the years 1 to 9999 in UTC: {value!r}") from None
 
 
 def _parse(text: str, what: str) -> float:

@@ -15,7 +15,8 @@ import msgspec
 
 from tenure.definition.callables import check_callable, is_async, name_of, refuse_generator
 from tenure.definition.context import Breakers, Context, always_closed
-from tenure.definition.job import JobOptions, check_key, check_queue, normalise
+from tenure.definition.job import JobOptions, normalise
+from tenure.definition.limits import check_key, check_queue
 from tenure.definition.payload import PayloadShape, Shape, Upcaster, check_versions, upcast
 from tenure.definition.retry import RetryPolicy
 from tenure.errors import ForbiddenHandler, InvalidHandler, InvalidJob, InvalidPayload, UnknownHandler

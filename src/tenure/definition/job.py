@@ -5,17 +5,29 @@ An option is declared in `JobOptions`, for the decorator, `using`, `replace` and
 
 import os
 import random
-import re
 import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import lru_cache
-from typing import Any, Literal, TypedDict, Unpack
+from operator import attrgetter
+from typing import Any, Literal, TypedDict, Unpack, get_type_hints
 
 from msgspec import Struct, structs
 
-from tenure.definition.duration import Duration, is_length, to_moment, to_seconds
+from tenure.definition.duration import Duration, to_moment, to_seconds
+from tenure.definition.limits import (
+    Count,
+    Crashes,
+    Delay,
+    Length,
+    Limit,
+    Priority,
+    Text,
+    bounds_of,
+    check_key,
+    check_queue,
+    shown,
+)
 from tenure.definition.retry import Backoff, Strategy
 from tenure.errors import InvalidJob
 from tenure.guards.rate_limit import parse_rate
@@ -23,22 +35,11 @@ from tenure.guards.rate_limit import parse_rate
 DEFAULT_QUEUE = "default"
 DEFAULT_PRIORITY = 5
 DEFAULT_MAX_CRASHES = 3
-MAX_TEXT = 255  # characters of a name, an id or a key: databases index them
 PriorityName = Literal["low", "normal", "medium", "high"]
 PRIORITIES: dict[str, int] = {"low": 2, "normal": 5, "medium": 5, "high": 8}
 FOLLOWERS = ("then", "on_failure", "finally_", "chain")
 
-_QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}")
-_TEXTS = ("name", "idempotency_key", "id", "key", "breaker", "unique")
 _TYPES: tuple[tuple[str, tuple[type, ...], str], ...] = (
-    ("name", (str, type(None)), "text or None"),
-    ("idempotency_key", (str, type(None)), "text or None"),
-    ("id", (str, type(None)), "text or None"),
-    ("key", (str, type(None)), "text or None"),
-    ("rate", (str, type(None)), "text or None"),
-    ("breaker", (str, type(None)), "text or None"),
-    ("unique", (str, type(None)), "text or None"),
     ("single_instance", (bool,), "True or False"),
     ("backoff", (Backoff, type(None)), "a Backoff or None"),
     ("meta", (dict,), "a dict"),
@@ -102,30 +103,30 @@ class Job(Struct, frozen=True, kw_only=True):
     handler: str
     payload: Any = None
     queue: str = DEFAULT_QUEUE
-    name: str | None = None
-    priority: int = DEFAULT_PRIORITY
-    max_retries: int = 0
-    timeout: float | None = None
-    delay: float = 0.0
+    name: Text | None = None
+    priority: Priority = DEFAULT_PRIORITY
+    max_retries: Count = 0
+    timeout: Length | None = None
+    delay: Delay = 0.0
     at: datetime | None = None
     expires_at: datetime | None = None
     single_instance: bool = False
-    idempotency_key: str | None = None
-    idempotency_ttl: float | None = None
-    key: str | None = None
-    at_most: int | None = None
-    rate: str | None = None
-    breaker: str | None = None
-    unique: str | None = None
+    idempotency_key: Text | None = None
+    idempotency_ttl: Length | None = None
+    key: Text | None = None
+    at_most: Limit | None = None
+    rate: Text | None = None
+    breaker: Text | None = None
+    unique: Text | None = None
     duplicate: Literal["return", "refuse"] = "return"
     backoff: Backoff | None = None
-    max_crashes: int = DEFAULT_MAX_CRASHES
+    max_crashes: Crashes = DEFAULT_MAX_CRASHES
     meta: dict[str, Any] = {}
     then: tuple["Job", ...] = ()
     on_failure: tuple["Job", ...] = ()
     finally_: tuple["Job", ...] = ()
     chain: tuple["Job", ...] = ()
-    id: str | None = None
+    id: Text | None = None
     cron: str | None = None
     timezone: str | None = None
     enabled: bool = True
@@ -135,14 +136,13 @@ class Job(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_key(self.handler)
         check_queue(self.queue)
-        self._check_numbers()
-        self._check_times()
+        for value, default, bound in zip(_bounded(self), _BOUNDED_DEFAULTS, _BOUNDS, strict=True):
+            if value is not default:
+                bound.check(value)
         for name, types, words in _TYPES:
             if not isinstance(getattr(self, name), types):
-                raise InvalidJob(f"{name} must be {words}, got {getattr(self, name)!r}")
-        for name in _TEXTS:
-            if len(getattr(self, name) or "") > MAX_TEXT:
-                raise InvalidJob(f"{name} has {len(getattr(self, name))} characters, more than {MAX_TEXT}")
+                raise InvalidJob(f"{name} must be {words}, got {shown(getattr(self, name))}")
+        self._check_choices()
         for name in FOLLOWERS if self.has_followers else ():
             for follower in getattr(self, name):
                 if not isinstance(follower, Job):
@@ -161,29 +161,11 @@ class Job(Struct, frozen=True, kw_only=True):
             values.setdefault("delay", 0.0)
         return structs.replace(self, **values)
 
-    def _check_numbers(self) -> None:
-        if type(self.priority) is not int or not 0 <= self.priority <= 9:
-            raise InvalidJob(f"priority must be a whole number from 0 to 9 (higher runs sooner), got {self.priority!r}")
-        if type(self.max_retries) is not int or self.max_retries < 0:
-            raise InvalidJob(f"max_retries must be a whole number of at least 0, got {self.max_retries!r}")
-        if type(self.max_crashes) is not int or self.max_crashes < 0:
-            raise InvalidJob(f"max_crashes must be a whole number of at least 0, got {self.max_crashes!r}")
-        if self.at_most is not None and (type(self.at_most) is not int or self.at_most < 1):
-            raise InvalidJob(
-                f"at_most must be a whole number of at least 1, or None for no limit, got {self.at_most!r}"
-            )
+    def _check_choices(self) -> None:
         if self.rate is not None:
             parse_rate(self.rate)
         if self.duplicate not in ("return", "refuse"):
             raise InvalidJob(f'duplicate must be "return" or "refuse", got {self.duplicate!r}')
-
-    def _check_times(self) -> None:
-        if self.idempotency_ttl is not None and not (is_length(self.idempotency_ttl) and self.idempotency_ttl > 0):
-            raise InvalidJob(f"idempotency_ttl must be more than 0 seconds, got {self.idempotency_ttl!r}")
-        if self.timeout is not None and not (is_length(self.timeout) and self.timeout > 0):
-            raise InvalidJob(f"timeout must be more than 0 seconds, or None for no limit, got {self.timeout!r}")
-        if not is_length(self.delay):
-            raise InvalidJob(f"delay must be seconds of at least 0, got {self.delay!r}; replace() reads other forms")
         if self.delay and self.at is not None:
             raise InvalidJob("a job takes either delay or at, not both")
         if self.at is not None:
@@ -192,26 +174,10 @@ class Job(Struct, frozen=True, kw_only=True):
             to_moment(self.expires_at, "expires_at")
 
 
-def check_queue(queue: str) -> str:
-    """The name itself, if every backend can have a queue of this name."""
-    if not isinstance(queue, str) or not _matches(_QUEUE, queue):
-        raise InvalidJob(
-            f"{queue!r} cannot name a queue; use 1 to 100 letters, digits, '.', '_' or '-', "
-            "starting with a letter or digit"
-        )
-    return queue
-
-
-def check_key(key: str) -> str:
-    """The key itself, if it can name a handler."""
-    if not isinstance(key, str) or not _matches(_KEY, key):
-        raise InvalidJob(f"{key!r} cannot name a handler; use 1 to 200 letters, digits, '_', '.', ':', '/' or '-'")
-    return key
-
-
-@lru_cache(maxsize=4096)
-def _matches(grammar: re.Pattern[str], name: str) -> bool:
-    return grammar.fullmatch(name) is not None
+_BOUNDS = bounds_of(get_type_hints(Job, include_extras=True))
+_bounded = attrgetter(*(bound.field for bound in _BOUNDS))
+_DEFAULTS = {field.name: field.default for field in structs.fields(Job)}
+_BOUNDED_DEFAULTS = tuple(_DEFAULTS[bound.field] for bound in _BOUNDS)
 
 
 def normalise(options: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ makes the refill slower, so that the limit holds in every window of the period, 
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -49,16 +50,27 @@ def parse_rate(text: str | int) -> Rate:
         if not 1 <= text <= _MAX_COUNT:  # not shown: Python cannot print a number of more than 4300 digits
             raise InvalidJob(f"a rate must lie between 1 and {_MAX_COUNT} a minute")
         text = f"{text}/min"
-    found = _RATE.fullmatch(text) if isinstance(text, str) else None
+    if not isinstance(text, str):
+        raise InvalidJob(_not_a_rate(text))
+    return _parse(text)
+
+
+@lru_cache(maxsize=1024)  # the same few rates are in every message
+def _parse(text: str) -> Rate:
+    found = _RATE.fullmatch(text)
     if found is None:
-        raise InvalidJob(
-            f'{text!r:.80} is not a rate; write "60/min", "10/s", "10/s burst 5", or a whole number a minute, '
-            f"up to {_MAX_COUNT}"
-        )
+        raise InvalidJob(_not_a_rate(text))
     rate = Rate.of(int(found[1]), _PERIODS[found[2]], int(found[3]) if found[3] else None)
     if rate.count < 1 or not 1 <= rate.burst <= rate.count:
-        raise InvalidJob(f"the rate {text!r} must allow at least 1, and a burst of 1 up to the rate")
+        raise InvalidJob(f"the rate {text!r:.80} must allow at least 1, and a burst of 1 up to the rate")
     return rate
+
+
+def _not_a_rate(text: object) -> str:
+    return (
+        f'{text!r:.80} is not a rate; write "60/min", "10/s", "10/s burst 5", or a whole number a minute, '
+        f"up to {_MAX_COUNT}"
+    )
 
 
 class RateLimit(Struct, frozen=True, gc=False):

@@ -9,24 +9,37 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Any, get_type_hints
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
+from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from tenure.clock import to_datetime, to_microseconds
 from tenure.definition.context import Trace
-from tenure.definition.job import DEFAULT_MAX_CRASHES, MAX_TEXT, Job
+from tenure.definition.duration import to_moment
+from tenure.definition.job import DEFAULT_MAX_CRASHES, Job
+from tenure.definition.limits import (
+    Count,
+    Crashes,
+    Delay,
+    Length,
+    Limit,
+    Moment,
+    Priority,
+    Text,
+    Version,
+    bounds_of,
+    check_key,
+    check_queue,
+    check_text,
+    is_key,
+)
 from tenure.definition.payload import find_json_fault
 from tenure.definition.retry import Backoff
 from tenure.errors import BadSignature, InvalidJob, InvalidPayload, Malformed, WrongAudience
 from tenure.events import EndState
+from tenure.guards.rate_limit import parse_rate
 from tenure.wire.signing import SEAL_SIZE, Ring
-
-# The decoder checks the same bounds that a Job checks, at no cost: another program may hold the key and seal messages.
-Text = Annotated[str, Meta(max_length=MAX_TEXT)]
-Count = Annotated[int, Meta(ge=0)]
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 64
@@ -34,33 +47,36 @@ MAX_MEMBERS = 50_000
 
 
 class Envelope(Struct, frozen=True, rename="camel"):
-    """What is sealed; `attempts` is always 0, because the backend keeps the counters beside the message."""
+    """What is sealed; `attempts` is always 0, because the backend keeps the counters beside the message.
 
-    v: int
-    kid: str
+    Its types are those of a Job, because another program may hold a key and seal messages.
+    """
+
+    v: Version
+    kid: Text
     job: Text
     payload: Raw
-    queue: str
-    priority: Annotated[int, Meta(ge=0, le=9)]
+    queue: Text
+    priority: Priority
     max_retries: Count
-    attempts: int
+    attempts: Count
     name: Text | None
     identifier: Text
     idempotency_key: Text | None
-    schedule: datetime | None
-    timeout: Annotated[float, Meta(gt=0)] | UnsetType = UNSET
+    schedule: Moment | None
+    timeout: Length | UnsetType = UNSET
     single_instance: bool | UnsetType = UNSET
-    max_crashes: Count | UnsetType = UNSET
+    max_crashes: Crashes | UnsetType = UNSET
     backoff: Backoff | UnsetType = UNSET
     meta: dict[str, Any] | UnsetType = UNSET
     audience: Text | UnsetType = UNSET
-    created_at: datetime | UnsetType = UNSET
-    expires_at: datetime | UnsetType = UNSET
-    version: int | UnsetType = UNSET
+    created_at: Moment | UnsetType = UNSET
+    expires_at: Moment | UnsetType = UNSET
+    version: Version | UnsetType = UNSET
     callbacks: "Callbacks | UnsetType" = UNSET
-    idempotency_ttl: Annotated[float, Meta(gt=0)] | UnsetType = UNSET
+    idempotency_ttl: Length | UnsetType = UNSET
     key: Text | UnsetType = UNSET
-    at_most: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    at_most: Limit | UnsetType = UNSET
     rate: Text | UnsetType = UNSET
     breaker: Text | UnsetType = UNSET
     trace: Trace | UnsetType = UNSET
@@ -74,7 +90,7 @@ class Follower(Struct, frozen=True, omit_defaults=True):
     """A job to enqueue `delay` seconds after another has ended; the seal of the other job covers it."""
 
     message: Envelope
-    delay: float = 0.0
+    delay: Delay = 0.0
 
 
 class Callbacks(Struct, frozen=True, omit_defaults=True, rename={"on_failure": "onFailure", "finally_": "finally"}):
@@ -86,6 +102,9 @@ class Callbacks(Struct, frozen=True, omit_defaults=True, rename={"on_failure": "
     chain: tuple[Follower, ...] = ()
 
 
+_TEXTS = tuple(bound.field for bound in bounds_of(get_type_hints(Envelope, include_extras=True)) if bound.kind is str)
+_BACKSLASH = ord("\\")  # as a number it is found in 15 ns, as bytes in 200
+_NUL = rb"\u0000"  # the only way to write one in JSON; the decoder refuses the lone surrogates
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Envelope)
 
@@ -201,21 +220,46 @@ class Wire:
             raise WrongAudience(f"the message is for {_name(envelope.audience)}, and we are {_name(self._audience)}")
         if ring.scopes:
             self._authorise(envelope.kid, envelope)
-        if envelope.callbacks is not UNSET:
-            self._authorise_followers(envelope.kid, envelope.callbacks)
+        has_nul = _BACKSLASH in sealed and _NUL in sealed
+        if (  # most messages have none of these
+            has_nul
+            or not is_key(envelope.job)
+            or envelope.rate is not UNSET
+            or envelope.schedule is not None
+            or envelope.expires_at is not UNSET
+            or envelope.callbacks is not UNSET
+        ):
+            try:
+                self._check_rules(envelope, envelope.kid, has_nul)
+            except InvalidJob as error:
+                raise Malformed(f"the message asks for what no job may ask for: {error}") from error
         return envelope
 
     def _authorise(self, kid: str, envelope: Envelope) -> None:
         self.ring.authorise(kid, envelope.queue, envelope.job, guard_names(envelope))
 
-    def _authorise_followers(self, kid: str, callbacks: Callbacks) -> None:
-        """Check followers against the scopes of the key that sealed the message and of our key, which seals them."""
+    def _check_rules(self, envelope: Envelope, kid: str, has_nul: bool) -> None:
+        """The rules of a Job that the types of the fields do not express, for a message and the jobs that follow it."""
+        check_key(envelope.job)
+        if envelope.rate is not UNSET:
+            parse_rate(envelope.rate)
+        if envelope.schedule is not None:
+            to_moment(envelope.schedule, "schedule")
+        if envelope.expires_at is not UNSET:
+            to_moment(envelope.expires_at, "expiresAt")
+        for name in _TEXTS if has_nul else ():
+            check_text(name, getattr(envelope, name) or "")
+        if envelope.callbacks is not UNSET:
+            self._check_followers(envelope.callbacks, kid, has_nul)
+
+    def _check_followers(self, callbacks: Callbacks, kid: str, has_nul: bool) -> None:
+        """The same rules, and the scopes of the key that sealed the message and of our key, which seals followers."""
         for follower in (*callbacks.then, *callbacks.on_failure, *callbacks.finally_, *callbacks.chain):
             message = follower.message
+            check_queue(message.queue)
+            self._check_rules(message, kid, has_nul)
             for signer in (kid, self.ring.kid):
                 self._authorise(signer, message)
-            if message.callbacks is not UNSET:
-                self._authorise_followers(kid, message.callbacks)
 
 
 def guard_names(envelope: Envelope) -> list[str]:
