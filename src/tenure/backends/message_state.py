@@ -5,16 +5,17 @@ there is something to count, the state is marked with the app's keys, so that on
 The state decides when and how often a job runs, never what it may do.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Meta, Struct, structs
 
 from tenure.backends.messages import Charge, Lease, Message
 from tenure.backends.records import JobRecord, NewDeadLetter
 from tenure.clock import MICROSECOND
 from tenure.definition.failure import KEPT_FAILURES, Failure
-from tenure.errors import BadSignature, UnknownKey
+from tenure.definition.limits import Count, Priority, Text, check_text
+from tenure.errors import BadSignature, InvalidJob, UnknownKey
 from tenure.wire.signing import SEAL_SIZE, Key, Ring
 
 MAX_REASON_LENGTH = 200
@@ -22,6 +23,8 @@ _TEST_RING = Ring([Key("none", b"for a backend that is used without an app")])
 _NO_MARK = b"-"
 _UNMARKED = b" " + _NO_MARK
 _encode = msgspec.json.Encoder().encode
+# A time of the years 1 to 9999, or an id of the broker; every store has room for it.
+Microseconds = Annotated[int, Meta(ge=-62_135_596_800_000_000, le=253_402_300_799_999_999)]
 
 
 class MessageState(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -29,23 +32,24 @@ class MessageState(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `place` orders copies that came back to the queue, `replaces` is the broker's id of the copy that this one replaces,
     and `copy` is the number of this copy, so that no two have the same name.
+    Any program can write the state of a new message, so its values have bounds.
     """
 
-    id: str
-    handler: str
-    name: str | None = None
-    priority: int = 5
-    enqueued: int = 0
-    due: int = 0
-    attempts: int = 0
-    crashes: int = 0
-    fence: int = 0
+    id: Text
+    handler: Text
+    name: Text | None = None
+    priority: Priority = 5
+    enqueued: Microseconds = 0
+    due: Microseconds = 0
+    attempts: Count = 0
+    crashes: Count = 0
+    fence: Count = 0
     suspect: bool = False
-    place: int = 0
-    replaces: int = 0
-    copy: int = 0
+    place: Microseconds = 0
+    replaces: Microseconds = 0
+    copy: Count = 0
     reason: str | None = None
-    died: int = 0
+    died: Microseconds = 0
     owner: str | None = None
     failures: tuple[Failure, ...] = ()
 
@@ -185,7 +189,9 @@ class StateCodec:
         text, _, mark = line.rpartition(b" ")
         try:
             state = _decode(text)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            for field in ("id", "handler", "name") if rb"\u0000" in text else ():
+                check_text(field, getattr(state, field) or "")
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidJob):
             return None
         if mark == _NO_MARK:
             return state if state.is_new else None

@@ -1,8 +1,11 @@
 """Replies of beanstalkd are cut out of a stream wherever its parts begin and end."""
 
+import math
+
 import pytest
 
-from tenure.backends.beanstalk.protocol import Reply, Stream
+from tenure.backends.beanstalk.protocol import MAX_DELAY, Reply, Stream, Tubes, put, whole_seconds
+from tenure.errors import InvalidJob
 
 BYTES = b"".join(
     [
@@ -42,3 +45,17 @@ def test_no_more_are_taken_than_asked_for():
     stream.feed(BYTES)
     assert [stream.take(3), stream.take(1), stream.take(9)] == [REPLIES[:3], REPLIES[3:4], REPLIES[4:]]
     assert stream.take(1) == []
+
+
+@pytest.mark.parametrize("queue", ["x\r\ndelete 1", "x y", "", "é", "x" * 101, "x\n", "x\0"])
+def test_no_tube_is_named_after_what_cannot_name_a_queue(queue):
+    with pytest.raises(InvalidJob, match="cannot name a queue"):
+        Tubes("tenure.").tube(queue)
+
+
+@pytest.mark.parametrize("seconds", [1e12, 1e308, math.inf, 2**40])
+def test_a_delay_is_never_longer_than_the_server_can_read(seconds):
+    assert whole_seconds(seconds) == MAX_DELAY
+    assert put(0, whole_seconds(seconds), 1, b"").startswith(b"put 0 4294967295 1 0")
+    with pytest.raises(ValueError, match="invalid put"):
+        put(0, MAX_DELAY + 1, 1, b"")

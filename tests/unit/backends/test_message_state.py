@@ -66,3 +66,23 @@ def test_the_oldest_failures_go_first_when_there_is_no_room_and_the_last_loses_i
     assert [each.at for each in shortened(full, 1000).failures] == [3, 4]
     assert shortened(full, 250).failures == (failure(4, trace=None),)
     assert shortened(full, 10).failures == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        (b'"id":"a"', b'"id":"a\\u0000"'),
+        (b'"id":"a"', b'"id":"' + b"x" * 300 + b'"'),
+        (b'"handler":"greet"', b'"handler":"\\u0000"'),
+        (b'"due":1', b'"due":' + b"9" * 30),
+        (b'"due":1', b'"due":1,"priority":1000'),
+        (b'"due":1', b'"due":1,"priority":-1'),
+        (b'"due":1', b'"due":1,"name":"\\u0000"'),
+        (b'"enqueued":1', b'"enqueued":1e999'),
+    ],
+)
+def test_a_state_that_no_store_could_keep_is_none_of_ours(change):
+    codec = StateCodec(Ring([new_key()]))
+    line = codec.write(NEW, BODY)
+    assert change[0] in line
+    assert codec.read(line.replace(*change), BODY) is None

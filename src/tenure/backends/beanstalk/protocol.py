@@ -9,10 +9,13 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tenure.definition.limits import check_queue
+
 ERRORS = frozenset({b"OUT_OF_MEMORY", b"INTERNAL_ERROR", b"BAD_FORMAT", b"UNKNOWN_COMMAND", b"EXPECTED_CRLF"})
 _PAYLOAD = re.compile(rb"(RESERVED|FOUND|OK)(?: (\d+))? (\d+)\r\n").match
 _PLAIN_WORDS = ("DELETED", "TOUCHED", "RELEASED", "TIMED_OUT", "DEADLINE_SOON", "NOT_FOUND", "BURIED", "KICKED")
 _MAX_PRIORITY = 2**32 - 1
+MAX_DELAY = 2**32 - 1  # seconds
 _PLACE_BITS = 28
 _NEW_PLACE = (1 << _PLACE_BITS) - 1
 _JOB_STATS = re.compile(
@@ -77,7 +80,7 @@ def _number(arguments: list[bytes]) -> int:
 
 def put(priority: int, delay: int, ttr: int, body: bytes) -> bytes:
     """Checks the header: the server would read the body as commands after a header that it cannot parse."""
-    if not (0 <= priority <= _MAX_PRIORITY and delay >= 0 and ttr >= 1):
+    if not (0 <= priority <= _MAX_PRIORITY and 0 <= delay <= MAX_DELAY and ttr >= 1):
         raise ValueError(f"invalid put: priority {priority}, delay {delay}, ttr {ttr}")
     return b"put %d %d %d %d\r\n%s\r\n" % (priority, delay, ttr, len(body), body)
 
@@ -138,7 +141,8 @@ class Tubes:
         self._prefix = prefix.encode("ascii")
 
     def tube(self, queue: str) -> bytes:
-        return self._prefix + queue.encode("ascii")
+        """The tube of a queue; checked here too, because a line break in its name would begin another command."""
+        return self._prefix + check_queue(queue).encode("ascii")
 
     def tubes(self, queues: Sequence[str]) -> list[bytes]:
         return [self.tube(queue) for queue in queues]
@@ -191,5 +195,5 @@ def server_priority(priority: int, place: int) -> int:
 
 
 def whole_seconds(seconds: float) -> int:
-    """Rounded up, because the server counts whole seconds and a job must not start early."""
-    return max(0, math.ceil(seconds))
+    """Rounded up, because the server counts whole seconds and a job must not start early; at most 136 years."""
+    return math.ceil(max(0, min(seconds, MAX_DELAY)))

@@ -59,7 +59,7 @@ def encode(codec: StateCodec, state: MessageState, body: bytes, due: int, max_st
 
 def decode(codec: StateCodec, message: ServiceBusReceivedMessage, now: int) -> ReceivedMessage:
     """A received message; one that Tenure did not write is leased as it is, and the worker rejects it."""
-    body = b"".join(message.body)
+    body = _body(message)
     state = codec.read(_property(message, PROPERTY), body)
     if state is None:
         state = MessageState(id=f"servicebus-{message.sequence_number}", handler="unknown", enqueued=now, due=now)
@@ -68,7 +68,7 @@ def decode(codec: StateCodec, message: ServiceBusReceivedMessage, now: int) -> R
 
 def decode_dead(codec: StateCodec, message: ServiceBusReceivedMessage) -> ReceivedMessage:
     """A dead letter; one that the service dead-lettered has the reason that the service gives."""
-    body = b"".join(message.body)
+    body = _body(message)
     state = codec.read((message.dead_letter_error_description or "").encode(), body)
     if state is not None and state.died:
         return ReceivedMessage(message, state, body)
@@ -82,6 +82,14 @@ def decode_dead(codec: StateCodec, message: ServiceBusReceivedMessage) -> Receiv
         failure = Failure(type="CrashLoop", message=text, at=at, attempt=state.attempts + 1)
         state = structs.replace(state, reason="crash_loop", failures=(*state.failures, failure))
     return found._replace(state=state)
+
+
+def _body(message: ServiceBusReceivedMessage) -> bytes:
+    """The bytes of a message; none if another program sent a body of another kind, which the worker then rejects."""
+    try:
+        return b"".join(message.body)
+    except TypeError:
+        return b""
 
 
 def dead_letter_description(codec: StateCodec, state: MessageState, body: bytes) -> str:
@@ -101,4 +109,6 @@ def _message_id(state: MessageState) -> str:
 def _property(message: ServiceBusReceivedMessage, name: str) -> bytes:
     found: dict[Any, Any] = message.application_properties or {}
     value = found.get(name.encode(), found.get(name, b""))
-    return value.encode() if isinstance(value, str) else bytes(value)
+    if isinstance(value, bytes):
+        return value
+    return value.encode("utf-8", "replace") if isinstance(value, str) else b""
