@@ -97,6 +97,10 @@ class BackendUnavailable(BackendError):
     """The server or file behind a backend cannot be reached."""
 
 
+class Unstorable(BackendError):
+    """A backend can never store this message or this end of a job, however often it is tried."""
+
+
 class SchemaError(BackendError):
     """The stored schema does not fit this release."""
 

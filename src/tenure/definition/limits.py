@@ -80,7 +80,9 @@ def check_text(field: str, text: str) -> None:
     if len(text) > MAX_TEXT:
         raise InvalidJob(f"{field} has {len(text)} characters, more than {MAX_TEXT}")
     if bad := _UNSTORABLE.search(text):
-        raise InvalidJob(f"{field} has the character {bad[0]!r} at position {bad.start()}, which not every backend can store")
+        raise InvalidJob(
+            f"{field} has the character {bad[0]!r} at position {bad.start()}, which not every backend can store"
+        )
 
 
 @lru_cache(maxsize=4096)
@@ -108,9 +110,7 @@ def check_queue(queue: str) -> str:
 def check_key(key: str) -> str:
     """The key itself, if it can name a handler."""
     if not isinstance(key, str) or not is_key(key):
-        raise InvalidJob(
-            f"{key!r:.220} cannot name a handler; use 1 to 200 letters, digits, '_', '.', ':', '/' or '-'"
-        )
+        raise InvalidJob(f"{key!r:.220} cannot name a handler; use 1 to 200 letters, digits, '_', '.', ':', '/' or '-'")
     return key
 
 

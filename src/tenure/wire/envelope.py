@@ -207,11 +207,7 @@ class Wire:
             envelope = _decoder.decode(sealed)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidJob) as error:
             raise Malformed(f"the message is not an envelope: {error}") from error
-        payload = bytes(envelope.payload)
-        _check_depth(envelope, payload, sealed)
-        # Our own encoder writes each member once, so only the payload is left to check (0.6 µs instead of 14).
-        if not (is_canonical(envelope, sealed) and have_distinct_members(payload)):
-            refuse_repeated_members(sealed)
+        _check_form(envelope, sealed)
         if envelope.queue != queue:
             raise BadSignature(f"the message was signed for queue {envelope.queue!r} but came from queue {queue!r}")
         if identifier is not None and envelope.identifier != identifier:
@@ -220,7 +216,7 @@ class Wire:
             raise WrongAudience(f"the message is for {_name(envelope.audience)}, and we are {_name(self._audience)}")
         if ring.scopes:
             self._authorise(envelope.kid, envelope)
-        has_nul = _BACKSLASH in sealed and _NUL in sealed
+        has_nul = _BACKSLASH in sealed and sealed.find(_NUL) >= 0
         if (  # most messages have none of these
             has_nul
             or not is_key(envelope.job)
@@ -272,6 +268,14 @@ def guard_names(envelope: Envelope) -> list[str]:
 def peek(sealed: bytes) -> Envelope:
     """The envelope of a message that was opened and checked before."""
     return _decoder.decode(sealed)
+
+
+def _check_form(envelope: Envelope, sealed: bytes) -> None:
+    payload = bytes(envelope.payload)
+    _check_depth(envelope, payload, sealed)
+    # Our own encoder writes each member once, so only the payload is left to check (0.6 µs instead of 14).
+    if not (is_canonical(envelope, sealed) and have_distinct_members(payload)):
+        refuse_repeated_members(sealed)
 
 
 def _check_depth(envelope: Envelope, payload: bytes, sealed: bytes) -> None:

@@ -8,8 +8,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -19,8 +18,11 @@ from tenure.backends.messages import Abandon, Ack, Nack, Park, Verdict
 from tenure.backends.parts import JobArchive
 from tenure.backends.records import FAILED_RUN, JobRecord
 from tenure.clock import MICROSECOND, Clock, to_microseconds
-from tenure.definition.failure import Failure
-from tenure.errors import BackendError
+from tenure.definition.duration import to_moment
+from tenure.definition.failure import Failure, storable
+from tenure.definition.limits import MAX_TEXT, Moment
+from tenure.errors import BackendError, InvalidJob, Unstorable
+from tenure.redaction import one_line
 from tenure.worker.roles import GrowingDelay
 
 logger = logging.getLogger(__name__)
@@ -79,7 +81,7 @@ class ArchiveWriter:
             self._changed.notify_all()
         records = [record for now, verdict in batch if (record := record_of(verdict, now))]
         try:
-            self._archive.save(records)
+            self._save(records)
             self._is_store_down = False
         except BackendError as error:
             level = logging.DEBUG if self._is_store_down else logging.WARNING  # an outage is one line
@@ -88,6 +90,20 @@ class ArchiveWriter:
             with self._changed:
                 self._waiting.extendleft(reversed(batch))
                 self._drop_oldest()
+
+    def _save(self, records: Sequence[JobRecord]) -> None:
+        """Save records; one that the store can never keep is left out, and the others are saved."""
+        try:
+            self._archive.save(records)
+        except Exception as error:
+            if isinstance(error, BackendError) and not isinstance(error, Unstorable):
+                raise
+            if len(records) == 1:
+                logger.error("no record of job %s: %s", one_line(records[0].id), error)  # noqa: TRY400
+                return
+            middle = len(records) // 2
+            self._save(records[:middle])
+            self._save(records[middle:])
 
     def _may_take(self) -> bool:
         return self._is_store_down or self._stopping or len(self._waiting) < MAX_WAITING
@@ -167,17 +183,18 @@ class _Labels(Struct, rename="camel", gc=False):
 
     job: str
     name: str | None = None
-    created_at: datetime | None = None
+    created_at: Moment | None = None
 
 
 _decode = msgspec.json.Decoder(_Labels).decode
 
 
 def _labels(body: bytes) -> tuple[str, str | None, int | None]:
-    """Handler, name and time of enqueue from the message; defaults if it cannot be decoded."""
+    """Handler, name and time of enqueue from the message, which may be forged; defaults if it cannot be decoded."""
     try:
         labels = _decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        created = None if labels.created_at is None else to_microseconds(to_moment(labels.created_at, "createdAt"))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidJob):
         return "unknown", None, None
-    created = None if labels.created_at is None else to_microseconds(labels.created_at)
-    return labels.job[:200], labels.name, created
+    name = None if labels.name is None else storable(labels.name)[:MAX_TEXT]
+    return storable(labels.job)[:200], name, created

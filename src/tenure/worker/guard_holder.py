@@ -19,7 +19,7 @@ from msgspec import UNSET, structs
 from tenure.backends.messages import Abandon, Ack, Lease, Nack, Park, Verdict
 from tenure.backends.parts import Parking
 from tenure.clock import MICROSECOND
-from tenure.errors import BackendError
+from tenure.errors import BackendError, Unstorable
 from tenure.execution.attempt import Attempt
 from tenure.guards.breaker import Breaker
 from tenure.guards.concurrency_limit import ConcurrencyLimit
@@ -141,6 +141,8 @@ class GuardHolder:
         asked = time.monotonic()
         try:
             refusals = self._store.change(changes)
+        except Unstorable:
+            raise
         except BackendError as error:
             self.outage.failed(logger, f"taking the guards of {len(guarded)} jobs", error)
             verdicts: dict[LeaseKey, Verdict] = {_key(one.ticket): _put_off(one.ticket, error) for one, _ in guarded}

@@ -21,6 +21,7 @@ from msgspec import UNSET
 
 from tenure.backends.messages import Abandon, Ack, Nack, Park, Verdict
 from tenure.clock import MICROSECOND, Clock, to_datetime
+from tenure.errors import InvalidJob
 from tenure.events import Settlement, Status
 from tenure.execution.outcome import truncate
 from tenure.redaction import Redactor, escape_controls, one_line
@@ -118,7 +119,7 @@ class ExecutionLog:
         self._failed = False
 
     def __call__(self, verdicts: Sequence[Verdict]) -> None:
-        lines = [line for verdict in verdicts if (line := self._line(verdict))]
+        lines = [line for verdict in verdicts if (line := self._line_or_none(verdict))]
         if not lines:
             return
         with self._lock:
@@ -144,6 +145,13 @@ class ExecutionLog:
         self._stream.write(text)
         self._stream.flush()
 
+    def _line_or_none(self, verdict: Verdict) -> str | None:
+        try:
+            return self._line(verdict)
+        except Exception as error:  # the job is settled; a line that cannot be written must not stop the worker
+            logger.error("no line of the execution log for job %s: %s", one_line(verdict.lease.id), error)  # noqa: TRY400
+            return None
+
     def _line(self, verdict: Verdict) -> str | None:
         settled = settlement(verdict)
         if settled.status is Status.POSTPONED and settled.run is None:
@@ -168,21 +176,22 @@ class ExecutionLog:
             return {}
         try:
             envelope = peek(verdict.lease.body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidJob):
             return {}
+        fields = {"handler": envelope.job, "name": envelope.name, "parent": _parent(envelope)}
         payload = self._payload(envelope)
-        fields = {
-            "handler": envelope.job,
-            "name": envelope.name,
-            "parent": _parent(envelope),
-            "payload": truncate(payload, self._max_length),
-            "payload_hash": hashlib.sha256(payload.encode()).hexdigest(),
-        }
+        if payload is not None:
+            fields["payload"] = truncate(payload, self._max_length)
+            fields["payload_hash"] = hashlib.sha256(payload.encode()).hexdigest()
         return {name: value for name, value in fields.items() if value is not None}
 
-    def _payload(self, envelope: Envelope) -> str:
-        """As JSON, masked; the hash is of the masked text, so that it reveals no secret."""
-        return msgspec.json.encode(self._redactor.mask(msgspec.json.decode(envelope.payload))).decode()
+    def _payload(self, envelope: Envelope) -> str | None:
+        """As JSON, masked; the hash is of the masked text, so that it reveals no secret; None if it is not JSON."""
+        try:
+            value = msgspec.json.decode(envelope.payload)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        return msgspec.json.encode(self._redactor.mask(value)).decode()
 
     def _text(self, text: str, length: int | None = None) -> str:
         """Masked and cut; what lies beyond the cut and a margin, in which a secret may end, is not read.

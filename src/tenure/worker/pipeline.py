@@ -84,15 +84,30 @@ class Pipeline:
         attempts: list[Attempt] = []
         verdicts: list[Verdict] = []
         for lease in leases:
-            admitted = self._open(lease, now)
+            try:
+                admitted = self._open(lease, now)
+            except Exception as error:  # whatever it is, it belongs to this message and must not stop the others
+                admitted = self.bury(lease, error)
             if isinstance(admitted, Attempt):
                 attempts.append(admitted)
             else:
                 verdicts.append(admitted)
-        attempts, refused = self.guards.admit(attempts, now)
+        attempts, refused = self._take_guards(attempts, now)
         return attempts, verdicts + refused
 
     def conclude(self, attempt: Attempt, outcome: Outcome) -> Verdict:
+        """What follows from the outcome; a job for which that cannot be said becomes a dead letter."""
+        try:
+            return self._conclude(attempt, outcome)
+        except Exception as error:
+            return self.bury(attempt.ticket, error)
+
+    def bury(self, lease: Lease, error: Exception) -> Abandon:
+        """The verdict on a job that this worker cannot handle; the jobs that it carries are not enqueued."""
+        death = _reject(lease, error, self.clock.now())
+        return structs.replace(death, follow=tuple(self._callbacks.death_notice(death, None)))
+
+    def _conclude(self, attempt: Attempt, outcome: Outcome) -> Verdict:
         if outcome.refusal is not None:
             return self.guards.refuse(attempt.ticket, outcome.refusal, self.clock.now())
         if outcome.output is not None and len(outcome.output) > self._defaults.max_output:
@@ -103,6 +118,16 @@ class Pipeline:
         if attempt.envelope.callbacks is UNSET and not isinstance(verdict, Abandon):
             return verdict  # most jobs: their end enqueues nothing
         return self._callbacks.attach(verdict, attempt.envelope)
+
+    def _take_guards(self, attempts: list[Attempt], now: int) -> tuple[list[Attempt], list[Verdict]]:
+        """The attempts that hold their guards, and the verdicts on the others; one bad guard stops only its own job."""
+        try:
+            return self.guards.admit(attempts, now)
+        except Exception as error:
+            if len(attempts) == 1:
+                return [], [self.bury(attempts[0].ticket, error)]
+        answers = [self._take_guards([attempt], now) for attempt in attempts]
+        return [one for admitted, _ in answers for one in admitted], [one for _, refused in answers for one in refused]
 
     def _open(self, lease: Lease, now: int) -> Attempt | Verdict:
         envelope: Envelope | None = None
@@ -144,7 +169,7 @@ class Pipeline:
         )  # fmt: skip
 
 
-def _reject(lease: Lease, error: Exception, now: int) -> Verdict:
+def _reject(lease: Lease, error: Exception, now: int) -> Abandon:
     return Abandon(lease=lease, reason=reason_of(error), failure=from_exception(error, now, lease.attempts + 1))
 
 
@@ -152,7 +177,9 @@ def reason_of(error: Exception) -> str:
     """The reason code that is stored with a job that may not run because of this error."""
     if isinstance(error, MessageRejected):
         return error.reason
-    return "forbidden" if isinstance(error, ForbiddenHandler) else "unknown_handler"
+    if isinstance(error, ForbiddenHandler):
+        return "forbidden"
+    return "unknown_handler" if isinstance(error, UnknownHandler) else "unprocessable"
 
 
 logger = logging.getLogger(__name__)
@@ -161,7 +188,7 @@ REJECTED = frozenset(
     {"malformed", "bad_signature", "unknown_key", "unsupported_version", "forbidden", "invalid_payload"}
     | {"out_of_scope", "wrong_audience"}
 )
-REASONS = REJECTED | {"retries_exhausted", "timeout", "crash_loop", "unknown_handler", "newer_payload"}
+REASONS = REJECTED | {"retries_exhausted", "timeout", "crash_loop", "unknown_handler", "newer_payload", "unprocessable"}
 UNSTARTED = "unstarted"
 
 

@@ -2,6 +2,9 @@
 
 It flushes when the runner is idle, when a batch is full, or a few milliseconds after the first verdict:
 a job that has run and is not settled runs again if this worker is killed.
+
+A verdict that the backend can never store is found by settling the verdicts of its batch in ever smaller parts; its job
+becomes a dead letter, and the others are settled as they are.
 """
 
 import logging
@@ -16,10 +19,11 @@ from msgspec import structs
 
 from tenure.backends.contract import Backend
 from tenure.backends.messages import Abandon, Ack, Lease, Nack, Park, Verdict
-from tenure.errors import BackendError
+from tenure.errors import BackendError, Unstorable
 from tenure.events import Enqueued, LeaseLost, Listeners, NotBuried, Settled, Settlement, Status
+from tenure.redaction import one_line
 from tenure.worker.archive_writer import ArchiveWriter
-from tenure.worker.guard_holder import GuardHolder
+from tenure.worker.guard_holder import GuardHolder, LeaseKey
 from tenure.worker.inbox import HeldLeases
 from tenure.worker.logs import log_outcomes
 from tenure.worker.logs import logger as outcome_logger
@@ -52,10 +56,16 @@ class Settler:
         guards: GuardHolder,
         worker: str | None = None,
         max_delay: float = 5.0,
+        bury: Callable[[Lease, Exception], Abandon] | None = None,
     ) -> None:
-        """After an outage it settles within `max_delay` seconds: the workers reap again one lease after it."""
+        """After an outage it settles within `max_delay` seconds: the workers reap again one lease after it.
+
+        `bury` makes the verdict on a job whose own verdict cannot be stored.
+        """
         self._worker = worker
         self._max_delay = max_delay
+        self._bury = bury or _bury_without_details
+        self._refused: dict[LeaseKey, Exception] = {}
         self._backend = backend
         self._guards = guards
         self._held = held
@@ -103,12 +113,15 @@ class Settler:
     def _flush(self, verdicts: Sequence[Verdict]) -> None:
         verdicts = self._guards.attach(verdicts)
         lost = self._apply(self._guards.mark, verdicts)
+        verdicts = self._buried(verdicts)
         lost += self._apply(partial(self._end, self._backend.ack), [v for v in verdicts if isinstance(v, Ack)])
         lost += self._apply(self._backend.nack, [self._signed(v) for v in verdicts if isinstance(v, Nack)])
-        dead = [self._signed(v) for v in verdicts if isinstance(v, Abandon)]
-        lost += self._apply(self._abandon, dead)
         if self._backend.parking is not None:
             lost += self._apply(self._backend.parking.park, [v for v in verdicts if isinstance(v, Park)])
+        verdicts = self._buried(verdicts)
+        dead = [self._signed(v) for v in verdicts if isinstance(v, Abandon)]
+        lost += self._apply(self._abandon, dead)
+        lost += self._abandon_refused(dead)
         settled = _without(verdicts, lost)
         settlements = self._count(settled)  # before the leases are dropped: a job must always be counted somewhere
         self._held.drop([verdict.lease for verdict in verdicts])
@@ -130,13 +143,50 @@ class Settler:
         while verdicts and not (self._stopping and tries >= _TRIES_WHILE_STOPPING):
             try:
                 return verb(verdicts)
-            except BackendError as error:
+            except Exception as error:
+                if _is_final(error):
+                    return self._apply_parts(verb, verdicts)
                 tries += 1
                 delay = delay or GrowingDelay(longest=self._max_delay)
                 self.ticked = time.monotonic()
                 self._guards.outage.failed(logger, f"settling {len(verdicts)} jobs", error)
                 time.sleep(delay.next())
         return []
+
+    def _apply_parts(self, verb: Callable[[Sequence[V]], list[Lease]], verdicts: Sequence[V]) -> list[Lease]:
+        """One of these verdicts may be impossible to store: settle the others, and note it as refused."""
+        if len(verdicts) > 1:
+            middle = len(verdicts) // 2
+            return self._apply(verb, verdicts[:middle]) + self._apply(verb, verdicts[middle:])
+        try:
+            return verb(verdicts)  # once more: an error that does not come again was not its own
+        except Exception as error:
+            if not _is_final(error):
+                return self._apply(verb, verdicts)
+            self._refused[_key(verdicts[0])] = error
+            return []
+
+    def _buried(self, verdicts: Sequence[Verdict]) -> Sequence[Verdict]:
+        """The verdicts, with a death in the place of each one that was refused."""
+        if not self._refused:
+            return verdicts
+        refused, self._refused = self._refused, {}
+        return [self._bury(v.lease, refused[_key(v)]) if _key(v) in refused else v for v in verdicts]
+
+    def _abandon_refused(self, dead: Sequence[Abandon]) -> list[Lease]:
+        """Abandon, without callbacks and details, the jobs whose death was refused too; returns the lost leases."""
+        if not self._refused:
+            return []
+        plain = [Abandon(lease=v.lease, reason=v.reason, charge=v.charge) for v in dead if _key(v) in self._refused]
+        self._refused = {}
+        lost = self._apply(self._backend.abandon, plain)
+        for verdict in plain:
+            if error := self._refused.pop(_key(verdict), None):
+                logger.critical(
+                    "job %s cannot be settled in any way: %s", one_line(verdict.lease.id), one_line(str(error))
+                )
+                lost.append(verdict.lease)
+        return lost
 
     def _end(self, verb: Callable[[Sequence[E]], list[Lease]], verdicts: Sequence[E]) -> list[Lease]:
         """End jobs after their callbacks are put. A crash in between puts the same ids again, which changes nothing."""
@@ -175,6 +225,21 @@ class Settler:
         if lost:
             logger.warning("%d leases had passed to another holder; their settlement was refused", len(lost))
             self._listeners.emit(LeaseLost(tuple(lease.id for lease in lost), "settle"))
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether the same verdicts would fail again: the error is that of one of them, not of the backend."""
+    return (
+        not isinstance(error, BackendError) or isinstance(error, Unstorable) or isinstance(error.__cause__, Unstorable)
+    )
+
+
+def _bury_without_details(lease: Lease, error: Exception) -> Abandon:  # noqa: ARG001
+    return Abandon(lease=lease, reason="unprocessable")
+
+
+def _key(verdict: Verdict) -> LeaseKey:
+    return verdict.lease.id, verdict.lease.fence
 
 
 def _without(verdicts: Sequence[Verdict], lost: Sequence[Lease]) -> Sequence[Verdict]:

@@ -89,8 +89,9 @@ class Worker:
         self._keeper_ticked: float | None = None
         self._execution_log: ExecutionLog | None = None
         self._held = held = HeldLeases()
+        max_delay = min(5.0, options.lease_seconds / 3)
         self._settler = settler = Settler(
-            backend, held, listeners, pipeline.guards, name, max_delay=min(5.0, options.lease_seconds / 3)
+            backend, held, listeners, pipeline.guards, name, max_delay=max_delay, bury=pipeline.bury
         )
         self._limits = RunLimits(options, len(lanes), held, settler.tally)
         breaker = pipeline.guards.backend_breaker()

@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,7 +15,7 @@ from tenure.backends.messages import Abandon, Ack, Message, Nack
 from tenure.backends.sql import migrations
 from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
-from tenure.errors import BackendUnavailable
+from tenure.errors import BackendUnavailable, Unstorable
 from tests.support.fault_proxy import FaultProxy
 
 SERVERS = ("postgres", "mariadb")
@@ -243,3 +244,15 @@ def test_ten_workers_that_start_at_once_migrate_once(direct):
         backend.close()
     dialect = urlsplit(direct).scheme
     assert sorted(taken, key=len) == [*[[]] * 9, [name for _, name, _ in migrations.steps(dialect)]]
+
+
+@pytest.mark.parametrize("value", [{"due": 2**70}, {"delay": 1e20}], ids=str)
+@pytest.mark.parametrize("fixture", [None, "postgres_url", "mariadb_url"])
+def test_a_value_that_no_column_can_hold_is_refused_for_good_and_stores_nothing(
+    request, tmp_path, message, fixture, value
+):
+    url = request.getfixturevalue(fixture) if fixture else f"sqlite:///{tmp_path}/jobs.db"
+    with closing(open_backend(url, SystemClock())) as backend:
+        with pytest.raises(Unstorable, match="cannot store a value"):
+            backend.put([message(1), message(2, **value)])
+        assert backend.queues.counts() == {}

@@ -65,8 +65,15 @@ def test_a_message_that_cannot_be_opened_is_told_of_by_what_it_says_of_itself(ap
     app.backend.put(messages)
     run_due(app)
     found = sorted((each["id"], each["job"], each["reason"]) for each in mourned)
-    assert [(id, job) for id, job, _ in found] == [("forged-0", "fail"), ("forged-1", None)]
+    assert [(id, job) for id, job, _ in found] == [("forged-0", "fail"), ("forged-1", None), ("forged-2", "mourn")]
     assert len(app.backend.dead_letters.page()) == 3
+
+
+def test_messages_that_claim_to_tell_of_deaths_are_told_of_only_now_and_then(app, mourned):
+    body = b'{"job": "mourn"}'
+    app.backend.put([Message(id=f"forged-{n}", queue="default", body=body, handler="?") for n in range(50)])
+    run_due(app)
+    assert len(mourned) == 10
 
 
 def test_the_death_of_a_job_that_tells_of_deaths_is_told_to_nobody(app, fail):

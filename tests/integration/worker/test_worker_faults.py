@@ -72,12 +72,23 @@ def test_a_renewal_that_fails_is_tried_again(faulty_app, clock, eventually):
     assert app.backend.jobs.find(id).fence == 1
 
 
-@pytest.mark.parametrize("verb", ["lease", "reap", "ack"])
+@pytest.mark.parametrize("verb", ["lease", "reap"])
 def test_a_role_that_dies_makes_run_raise_what_killed_it(faulty_app, verb):
     app = faulty_app(**{verb: (1, RuntimeError("a bug"))})
     app.define("greet", {}).dispatch()
     with pytest.raises(RuntimeError, match="a bug"):
         app.worker().run()
+
+
+@pytest.mark.parametrize(("times", "end"), [(1, "done"), (2, "dead")])
+def test_an_error_that_settling_a_job_meets_again_is_the_end_of_the_job_and_not_of_the_worker(faulty_app, times, end):
+    app = faulty_app(ack=(times, RuntimeError("a bug")))
+    id = app.define("greet", {}).dispatch()
+    worker = app.worker(burst=True)
+    assert worker.run().total() == 1
+    record = app.backend.jobs.find(id)
+    assert record.state == end
+    assert [each.type for each in record.failures] == ["RuntimeError"] * (end == "dead")
 
 
 @pytest.mark.timing

@@ -268,7 +268,7 @@ def test_an_unknown_backoff_strategy_is_refused_with_the_known_ones():
 
 
 @pytest.mark.parametrize("field", ["name", "idempotency_key", "id", "key", "breaker", "unique", "rate"])
-@pytest.mark.parametrize("character", ["\0", "\ud800", "\udfff"])
+@pytest.mark.parametrize("character", ["\0", "\ud800"])
 def test_a_character_that_not_every_backend_can_store_is_refused_with_its_place(field, character):
     with pytest.raises(InvalidJob, match=f"{field} has the character .* at position 2, which not every backend"):
         Job(handler="report", **{field: f"ab{character}"})

@@ -1,4 +1,4 @@
-"""A message, and each job that follows it, obeys the rules of a Job: a key holder can seal nothing that no job may be."""
+"""A message, and each job that follows it, obeys the rules of a Job, whoever sealed it."""
 
 import json
 from typing import get_type_hints

@@ -4,13 +4,16 @@ import json
 import logging
 import os
 import time
+from datetime import UTC, datetime
 
 import pytest
 
-from tenure import Tenure
+from tenure import Job, Tenure
+from tenure.backends.messages import Message
 from tenure.errors import JobFailed, Postpone
 from tenure.redaction import Redactor
 from tenure.testing import FakeClock
+from tenure.wire.signing import SEAL_SIZE
 from tenure.worker.logs import DatedLogFile, ExecutionLog
 
 LOGGER = "tenure.worker.logs"
@@ -219,3 +222,19 @@ def test_a_log_file_is_not_written_through_the_link_of_another_user(tmp_path):
     with pytest.raises(OSError, match="symbolic links"):
         DatedLogFile(str(tmp_path / "jobs.log")).open()
     assert (tmp_path / "target").read_text() == ""
+
+
+@pytest.mark.parametrize("payload", [b"1e999", b"9" * 5000, b'"\xff"', b"[" * 60, b'"\\ud800"'])
+def test_a_payload_that_no_decoder_reads_is_left_out_of_the_execution_log(made, payload):
+    app, lines = made
+    sealed = app.open_backend().wire.seal(
+        Job(handler="greet", expires_at=datetime(2000, 1, 1, tzinfo=UTC)), b'"<payload>"', "odd", 0
+    )
+    unsealed = sealed[:-SEAL_SIZE].replace(b'"<payload>"', payload) + b"}"
+    app.backend.put([Message(id="odd", queue="default", body=app.open_backend().wire.ring.seal(unsealed), handler="x")])
+    good = run(app, "greet", name="Ada")
+
+    odd, other = sorted(lines(), key=lambda line: line["job"] == good)
+
+    assert (odd["job"], odd["status"] in ("expired", "rejected"), "payload" in odd) == ("odd", True, False)
+    assert (other["job"], other["payload"]) == (good, '{"name":"Ada"}')

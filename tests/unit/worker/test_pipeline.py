@@ -4,14 +4,18 @@ import logging
 from datetime import UTC, datetime
 
 import pytest
+from msgspec import structs
 
 from tenure import Backoff, Job, Outcome
 from tenure.backends.messages import Abandon, Ack, Nack
 from tenure.definition.handler import Registry, from_function
+from tenure.errors import Unstorable
 from tenure.events import Run
+from tenure.guards.store import MemoryStore
 from tenure.testing import FakeClock
-from tenure.wire.envelope import Wire
+from tenure.wire.envelope import Callbacks, Follower, Wire
 from tenure.wire.signing import Key, Ring
+from tenure.worker.guard_holder import GuardHolder
 from tenure.worker.pipeline import JobDefaults, Pipeline
 
 
@@ -189,3 +193,59 @@ def test_a_job_that_waited_too_long_is_dead_and_not_warned_about(pipeline, clock
 
     assert isinstance(verdict_on(pipeline, lease), Abandon)
     assert caplog.records == []
+
+
+class BrokenGuards(GuardHolder):
+    """Guards that fail for some jobs in a way that no one foresaw."""
+
+    def __init__(self, clock, error):
+        super().__init__(MemoryStore(clock))
+        self._failure = error
+
+    def admit(self, attempts, now):
+        if any(attempt.envelope.name == "bad" for attempt in attempts):
+            raise self._failure
+        return super().admit(attempts, now)
+
+
+@pytest.mark.parametrize("error", [ValueError("garbage"), Unstorable("out of range"), RecursionError()], ids=repr)
+def test_an_error_over_the_guards_of_one_job_is_the_end_of_that_job_alone(wire, registry, clock, lease_of, error):
+    pipeline = Pipeline(wire, registry, clock, JobDefaults(retry=Backoff()), guards=BrokenGuards(clock, error))
+    leases = [lease_of(Job(handler="ping", name=name), fence=n) for n, name in enumerate(("a", "bad", "b"))]
+
+    attempts, (verdict,) = pipeline.admit(leases)
+
+    assert [attempt.envelope.name for attempt in attempts] == ["a", "b"]
+    assert (verdict.lease, verdict.reason, verdict.failure.type) == (leases[1], "unprocessable", type(error).__name__)
+
+
+def test_an_error_while_one_message_is_opened_is_the_end_of_that_message_alone(pipeline, wire, lease_of, monkeypatch):
+    leases = [lease_of(Job(handler="ping", name=name), fence=n) for n, name in enumerate(("a", "bad", "b"))]
+    opened = wire.open
+
+    def open_or_fail(sealed, queue, identifier):
+        if b'"bad"' in sealed:
+            raise MemoryError("no one foresaw this")
+        return opened(sealed, queue, identifier)
+
+    monkeypatch.setattr(wire, "open", open_or_fail)
+
+    attempts, (verdict,) = pipeline.admit(leases)
+
+    assert [attempt.envelope.name for attempt in attempts] == ["a", "b"]
+    assert (verdict.lease, verdict.reason, verdict.failure.type) == (leases[1], "unprocessable", "MemoryError")
+
+
+def test_a_job_whose_followers_cannot_be_made_is_dead_with_the_cause(registry, clock, lease_of):
+    small = Wire(Ring([Key("k1", bytes(range(32)))]), max_bytes=900)
+    pipeline = Pipeline(small, registry, clock, JobDefaults(retry=Backoff()))
+    follower = Follower(small.envelope(Job(handler="ping", meta={"a": "x" * 300}), b"null", "", 0))
+    parent = small.envelope(Job(handler="ping"), b"null", "id-1", 0, callbacks=Callbacks(then=(follower,)))
+    lease = structs.replace(lease_of(Job(handler="ping")), id="id-1", body=small.seal_envelope(parent))
+    (attempt,), _ = pipeline.admit([lease])
+    pipeline._wire._max_bytes = 100
+
+    verdict = pipeline.conclude(attempt, Outcome(kind="succeeded", started=0, seconds=0.0))
+
+    assert isinstance(verdict, Abandon)
+    assert (verdict.reason, verdict.failure.type, verdict.follow) == ("unprocessable", "InvalidPayload", ())

@@ -9,7 +9,7 @@ import pytest
 from tenure.backends.memory import MemoryBackend
 from tenure.backends.messages import Abandon, Ack, Message, Nack
 from tenure.definition.failure import Failure
-from tenure.errors import BackendUnavailable
+from tenure.errors import BackendUnavailable, Unstorable
 from tenure.events import LeaseLost, Listeners, Run, Settled, Status
 from tenure.guards.store import MemoryStore
 from tenure.testing import FakeClock
@@ -143,3 +143,100 @@ def test_verdicts_given_by_many_threads_are_all_settled(events):
     running.join()
 
     assert backend.queues.counts()["q"]["done"] == 2000
+
+
+class Particular(MemoryBackend):
+    """Cannot store what concerns some jobs: `refused` names them, `verbs` what it refuses."""
+
+    def __init__(self, error, refused, verbs):
+        super().__init__()
+        self._error, self._refused_ids, self._verbs = error, refused, verbs
+
+    def ack(self, verdicts):
+        self._check("ack", verdicts)
+        return super().ack(verdicts)
+
+    def nack(self, verdicts):
+        self._check("nack", verdicts)
+        return super().nack(verdicts)
+
+    def abandon(self, verdicts):
+        self._check("abandon", [verdict for verdict in verdicts if verdict.failure])
+        return super().abandon(verdicts)
+
+    def put(self, messages):
+        if "put" in self._verbs and any(message.handler == "follower" for message in messages):
+            raise self._error
+        return super().put(messages)
+
+    def _check(self, verb, verdicts):
+        if verb in self._verbs and any(verdict.lease.id in self._refused_ids for verdict in verdicts):
+            raise self._error
+
+
+FINAL = [Unstorable("out of range"), ValueError("garbage"), OverflowError("too large")]
+FAILURE = Failure("ValueError", "no", 7, 1)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("error", FINAL, ids=repr)
+@pytest.mark.parametrize("verb", ["ack", "nack"])
+def test_a_verdict_that_cannot_be_stored_is_the_end_of_its_job_alone(events, error, verb):
+    backend = Particular(error, {"7", "30"}, {verb})
+    leases = leased(backend, 40)
+    verdicts = [Ack(lease=lease) if verb == "ack" else Nack(lease=lease, charge="attempt") for lease in leases]
+
+    settler = settle(backend, verdicts, events)
+
+    states = [backend.jobs.find(str(n)).state for n in range(40)]
+    other = "done" if verb == "ack" else "ready"
+    assert states == ["dead" if n in (7, 30) else other for n in range(40)]
+    assert {each.reason for each in backend.dead_letters.page()} == {"unprocessable"}
+    assert settler.tally[Status.DEAD_LETTERED] == 2
+    assert settler.tally.total() == 40
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("error", FINAL, ids=repr)
+def test_a_death_with_details_that_cannot_be_stored_is_stored_without_them(events, error):
+    backend = Particular(error, {"1"}, {"abandon"})
+    verdicts = [Abandon(lease=lease, reason="timeout", failure=FAILURE) for lease in leased(backend, 3)]
+
+    settle(backend, verdicts, events)
+
+    dead = {each.id: each for each in backend.dead_letters.page()}
+    assert {id: (each.reason, len(each.failures)) for id, each in dead.items()} == {
+        "0": ("timeout", 1),
+        "1": ("timeout", 0),
+        "2": ("timeout", 1),
+    }
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("error", FINAL, ids=repr)
+def test_a_job_whose_followers_cannot_be_stored_is_dead_and_the_others_are_done(events, error):
+    backend = Particular(error, set(), {"put"})
+    follow = (Message(id="f", queue="q", body=b"x", handler="follower"),)
+    first, second, third = leased(backend, 3)
+
+    settle(backend, [Ack(lease=first), Ack(lease=second, follow=follow), Ack(lease=third)], events)
+
+    assert [backend.jobs.find(str(n)).state for n in range(3)] == ["done", "dead", "done"]
+
+
+def test_the_verdict_on_a_job_that_cannot_be_settled_tells_the_cause(events):
+    backend = Particular(Unstorable("out of range"), {"0"}, {"ack"})
+    (lease,) = leased(backend)
+
+    def bury(lease, error):
+        return Abandon(lease=lease, reason="unprocessable", failure=Failure(type(error).__name__, str(error), 7, 1))
+
+    listeners = Listeners()
+    listeners.add(events.append)
+    settler = Settler(backend, HeldLeases(), listeners, GuardHolder(MemoryStore(FakeClock())), "host:1", bury=bury)
+    settler.settle(Ack(lease=lease))
+    settler.stop()
+    settler.run()
+
+    assert backend.jobs.find("0").failures == (Failure("Unstorable", "out of range", 7, 1, worker="host:1"),)
+    assert [each.status for event in events for each in event.settlements] == [Status.DEAD_LETTERED]

@@ -174,6 +174,7 @@ DEAD_REASONS = {
     "unknown_handler": ("no worker had its handler in time", "deploy the handler, then"),
     "unknown_key": ("no worker had its key in time", "add the key to the ring, then"),
     "unsupported_version": ("a newer release of Tenure made it", "upgrade the workers, then"),
+    "unprocessable": ("a worker could not handle it or store its end", "see its failure, fix the cause, then"),
     "newer_payload": ("its payload is newer than every worker's handler", "deploy the newer handler, then"),
 }
 

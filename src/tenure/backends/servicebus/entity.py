@@ -33,7 +33,7 @@ from azure.servicebus.exceptions import (
     ServiceBusError,
 )
 
-from tenure.errors import BackendError, BackendUnavailable
+from tenure.errors import BackendUnavailable, Unstorable
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ _REQUEST_TIMEOUT = 20.0
 _UNKNOWN_DELIVERIES = 5  # every sensible queue allows these; the service's default is ten
 
 
-class TooLarge(BackendError):
+class TooLarge(Unstorable):
     """One message is larger than the service accepts."""
 
 
@@ -228,7 +228,7 @@ class Entity:
         except MessageLockLostError:
             raise
         except MessagingEntityNotFoundError as error:
-            raise BackendError(f"the namespace has no queue {self.name!r}; create it there first") from error
+            raise Unstorable(f"the namespace has no queue {self.name!r}; create it there first") from error
         except (ServiceBusAuthenticationError, ServiceBusAuthorizationError) as error:
             raise BackendUnavailable(f"Service Bus refused our credentials for {self.name!r}: {error}") from error
         except (ServiceBusError, AzureError, OSError, ValueError) as error:

@@ -23,7 +23,7 @@ from tenure.backends.sql.connections import (
 )
 from tenure.backends.sql.dialect import Row, Rows
 from tenure.clock import Clock, SystemClock
-from tenure.errors import BackendError, BackendUnavailable
+from tenure.errors import BackendError, BackendUnavailable, Unstorable
 
 T = TypeVar("T")
 BEGIN = "START TRANSACTION"
@@ -235,6 +235,8 @@ class MysqlExecutor:
         raise AssertionError  # the last try returned or raised
 
     def _refusal(self, error: pymysql.Error) -> BackendError:
+        if isinstance(error, pymysql.DataError):
+            return Unstorable(f"MySQL cannot store a value on {self._server.location!r}: {message_of(error)}")
         if isinstance(error, pymysql.OperationalError):
             return self._server.unavailable(error)
         return BackendError(f"MySQL refused a statement on {self._server.location!r}: {message_of(error)}")

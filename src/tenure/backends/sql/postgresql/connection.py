@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tenure.backends.sql.connections import IDLE_TRANSACTION_SECONDS, Connections, back_off
 from tenure.backends.sql.dialect import Rows
 from tenure.clock import Clock, SystemClock
-from tenure.errors import BackendError, BackendUnavailable
+from tenure.errors import BackendError, BackendUnavailable, Unstorable
 
 logger = logging.getLogger(__name__)
 
@@ -240,6 +240,8 @@ class PostgresExecutor:
         raise AssertionError  # the last try returned or raised
 
     def _refusal(self, error: psycopg.Error) -> BackendError:
+        if isinstance(error, psycopg.DataError | psycopg.errors.ProgramLimitExceeded):
+            return Unstorable(f"PostgreSQL cannot store a value on {self._server.location!r}: {error}")
         # A server is read-only while it is a standby: after a failover it accepts the statement.
         if isinstance(error, psycopg.OperationalError | psycopg.errors.ReadOnlySqlTransaction):
             return self._server.unavailable(error)

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tenure.backends.sql.dialect import Rows
-from tenure.errors import BackendUnavailable
+from tenure.errors import BackendUnavailable, Unstorable
 
 logger = logging.getLogger(__name__)
 
@@ -238,6 +238,8 @@ class Database:
         """Raise an error of SQLite as an error of Tenure that names the file."""
         if isinstance(error, sqlite3.ProgrammingError):
             raise BackendUnavailable(f"the database {str(self.path)!r} is closed") from error
+        if isinstance(error, (sqlite3.DataError, OverflowError, UnicodeEncodeError)):
+            raise Unstorable(f"the database {str(self.path)!r} cannot store a value: {error}") from error
         if isinstance(error, (sqlite3.Error, OSError)):
             raise BackendUnavailable(f"the database {str(self.path)!r} cannot be used: {error}") from error
 
