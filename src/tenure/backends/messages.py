@@ -39,6 +39,7 @@ class Lease(Struct, frozen=True, kw_only=True, gc=False):
 
     `attempts` and `crashes` are what was counted before this lease; `due` is when the message could first start.
     A `suspect` came back from a worker that vanished: if this lease expires too, that is a crash.
+    A `fault` says why the stored record cannot be read: the worker makes such a job a dead letter.
     """
 
     id: str
@@ -52,6 +53,7 @@ class Lease(Struct, frozen=True, kw_only=True, gc=False):
     priority: int
     due: int
     token: Any
+    fault: str | None = None
 
 
 class Ack(Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from tenure.definition.job import DEFAULT_MAX_CRASHES
 from tenure.definition.retry import Backoff, RetryPolicy
 from tenure.errors import (
     ForbiddenHandler,
+    Malformed,
     MessageRejected,
     NewerPayload,
     UnknownHandler,
@@ -132,6 +133,8 @@ class Pipeline:
     def _open(self, lease: Lease, now: int) -> Attempt | Verdict:
         envelope: Envelope | None = None
         try:
+            if lease.fault is not None:
+                raise Malformed(lease.fault)
             envelope = self._wire.open(lease.body, lease.queue, lease.id)
             handler = self._registry.resolve(envelope.job, lease.queue)
             check_version(handler, envelope)

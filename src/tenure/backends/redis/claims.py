@@ -1,6 +1,7 @@
 """RedisClaims: grants leases, waits for work, and returns expired leases to their place."""
 
 import itertools
+import logging
 import secrets
 import time
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from tenure.backends.redis.connections import Argument, RedisClient, Unconfirmed
 from tenure.backends.redis.scripts import KeyNames, Scripts
 from tenure.clock import MICROSECOND
 from tenure.errors import BackendUnavailable
+
+logger = logging.getLogger(__name__)
 
 _REAP_BATCH = 500
 _NO_DELAYED_JOB = 60.0  # the longest wait when no delayed job is known
@@ -52,7 +55,7 @@ class RedisClaims:
             while full:
                 found = with_retries(partial(self._scripts.run, "reap", key, [_REAP_BATCH]))
                 reaped += [
-                    ReapedLease(id.decode(), queue, bool(crashed))
+                    ReapedLease(id.decode("utf-8", "replace"), queue, bool(crashed))
                     for id, crashed in zip(found[::2], found[1::2], strict=True)
                 ]
                 full = len(found) == 2 * _REAP_BATCH
@@ -78,7 +81,7 @@ class RedisClaims:
                 if reply[1]:
                     until_due = min(until_due, (int(reply[1]) - int(reply[0])) / MICROSECOND)
                 continue
-            leases += _leases(reply, queue, owner)
+            leases += self._leases(reply, queue, owner)
             if reply[4] or len(leases) >= limit:
                 break
         return leases, max(0.0, until_due)
@@ -97,9 +100,8 @@ class RedisClaims:
         leases: list[Lease] = []
         for position, (queue, owner) in enumerate(claims):
             try:
-                leases += _leases(
-                    self._scripts.run("regain", self._names.queue(queue), [owner, microseconds]), queue, owner
-                )
+                reply = self._scripts.run("regain", self._names.queue(queue), [owner, microseconds])
+                leases += self._leases(reply, queue, owner)
             except BackendUnavailable:
                 for claim in claims[position:]:
                     self._unconfirmed.add_claim(*claim)
@@ -108,13 +110,26 @@ class RedisClaims:
                 break
         return leases
 
+    def _leases(self, reply: Any, queue: str, owner: str) -> list[Lease]:
+        """A lease for each record of a reply, one by one: a record that cannot be read has no effect on the others."""
+        _, popped, metas, records, _ = reply
+        if not metas:
+            metas = itertools.repeat(None)
+        decode, leases = codec.decode_lease, []
+        for id, place, meta, record in zip(popped[::2], popped[1::2], metas, records, strict=False):
+            try:
+                leases.append(decode(id, place, meta, record, queue, owner))
+            except UnicodeDecodeError:
+                self._remove(id, queue, owner)
+        return leases
 
-def _leases(reply: Any, queue: str, owner: str) -> list[Lease]:
-    _, popped, metas, records, _ = reply
-    if not metas:
-        metas = itertools.repeat(None)
-    decode = codec.decode_lease
-    return [
-        decode(id, place, meta, record, queue, owner)
-        for id, place, meta, record in zip(popped[::2], popped[1::2], metas, records, strict=False)
-    ]
+    def _remove(self, id: bytes, queue: str, owner: str) -> None:
+        """No job can have an id that is not UTF-8, nor be a dead letter under it: its lease is deleted."""
+        key = f"{self._names.queue(queue)}:leases"
+        members = self._client.ask("ZRANGE", key, 0, -1)
+        ours = [member for member in members if member.startswith(b"%b:%b:" % (id, owner.encode()))]
+        if ours:
+            self._client.ask("ZREM", key, *ours)
+        logger.error(
+            "queue %r had a job with the id %r, which is not UTF-8; it is removed from the queue", queue, id[:80]
+        )

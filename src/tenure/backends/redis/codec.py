@@ -1,5 +1,7 @@
 """How jobs, counters and outcomes are written in the values of hashes; lua/prelude.lua describes the keys."""
 
+import re
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -24,17 +26,19 @@ _decode_progress = msgspec.json.Decoder(Progress).decode
 class StoredOutcome(Struct, array_like=True):
     """How a job ended, as stored in the history and with dead letters."""
 
-    attempts: int
-    crashes: int
-    fence: int
-    owner: str | None
-    seconds: float | None
-    reason: str | None
-    output: str | None
+    attempts: int = 0
+    crashes: int = 0
+    fence: int = 0
+    owner: str | None = None
+    seconds: float | None = None
+    reason: str | None = None
+    output: str | None = None
     run: Run | None = None
 
 
 _decode_outcome = msgspec.json.Decoder(StoredOutcome).decode
+_COUNTERS = re.compile(rb"(?=.{7,31}\Z)([0-9]+) ([0-9]+) ([0-9]{1,9}) ([0-9])")
+_UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError)
 
 
 class RecordHead(Struct, frozen=True):
@@ -71,9 +75,12 @@ def lease_member(lease: Lease) -> str:
 
 def decode_lease(id: bytes, place: bytes, meta: bytes | None, record: bytes, queue: str, owner: str) -> Lease:
     """A granted lease; its token is the place and the head of the record, which the history needs."""
-    head, _, body = record.partition(b"\n")
-    fields = head.split(b" ", 3)
-    attempts, crashes, fence, suspect = decode_counters(meta)
+    try:
+        head, _, body = record.partition(b"\n")
+        due = int(head.split(b" ", 3)[2])
+        attempts, crashes, fence, suspect = decode_counters(meta)
+    except (ValueError, IndexError, AttributeError):
+        return _damaged_lease(id, place, meta, record, queue, owner)
     return Lease(
         id=id.decode(),
         queue=queue,
@@ -84,15 +91,40 @@ def decode_lease(id: bytes, place: bytes, meta: bytes | None, record: bytes, que
         crashes=crashes,
         suspect=suspect,
         priority=_MAX_PRIORITY - int(place) // PRIORITY_STEP,
-        due=int(fields[2]),
+        due=due,
         token=(place.decode(), head),
     )
 
 
+def _damaged_lease(id: bytes, place: bytes, meta: bytes | None, record: bytes | None, queue: str, owner: str) -> Lease:
+    """The lease of a job whose record or counters another program changed; the fence is what the script counted."""
+    what = "has no record" if record is None else f"has the record {record[:40]!r} and the counters {meta!r:.40}"
+    has_counters = meta is not None and _COUNTERS.fullmatch(meta)
+    attempts, crashes, fence, _ = decode_counters(meta) if has_counters else (0, 0, 0, False)
+    return Lease(
+        id=id.decode(),
+        queue=queue,
+        body=record or b"",
+        owner=owner,
+        fence=fence + 1,
+        attempts=attempts,
+        crashes=crashes,
+        suspect=False,
+        priority=_MAX_PRIORITY - int(place) // PRIORITY_STEP,
+        due=0,
+        token=(place.decode(), b""),
+        fault=f"the job {what} in Redis, which no release of Tenure wrote",
+    )
+
+
 def decode_counters(meta: bytes | None) -> tuple[int, int, int, bool]:
+    """Raises ValueError where the function `split` of prelude.lua finds no counters."""
     if not meta:
         return 0, 0, 0, False
-    attempts, crashes, fence, suspect = meta.split()
+    found = _COUNTERS.fullmatch(meta)
+    if found is None:
+        raise ValueError(f"no counters: {meta!r:.80}")
+    attempts, crashes, fence, suspect = found.groups()
     return int(attempts), int(crashes), int(fence), suspect == b"1"
 
 
@@ -141,9 +173,11 @@ def encode_failure(verdict: Nack | Abandon) -> bytes:
 
 
 def decode_live(id: str, queue: str, state: str, record: bytes, counts: tuple[int, int, int], **more: Any) -> JobRecord:
-    """The record of a job that waits, runs or is a dead letter."""
-    head, _, body = record.partition(b"\n")
+    """The record of a job that waits, runs or is a dead letter; one that cannot be read is shown with its bytes."""
+    head, _, body = (record or b"").partition(b"\n")
     fields = _decode_head(head)
+    if fields is _NO_HEAD:
+        body = record or b""
     attempts, crashes, fence = counts
     return JobRecord(
         **{"due_at": fields.due, **more},
@@ -164,16 +198,16 @@ def decode_live(id: str, queue: str, state: str, record: bytes, counts: tuple[in
 def decode_dead(
     id: str, queue: str, died: bytes, record: bytes, outcome: bytes, failures: tuple[Failure, ...]
 ) -> JobRecord:
-    end = _decode_outcome(outcome)
+    end = _outcome(outcome)
     counts = (end.attempts, end.crashes, end.fence)
-    more = {"finished_at": int(died), "owner": end.owner, "reason": end.reason, "failures": failures}
+    more = {"finished_at": round(float(died)), "owner": end.owner, "reason": end.reason, "failures": failures}
     return decode_live(id, queue, "dead", record, counts, **more)
 
 
 def decode_ended(id: str, queue: str, record: bytes, failures: tuple[Failure, ...]) -> JobRecord:
-    start, head, outcome = record.split(b"\n", 2)
-    _, finished, state = start.split()
-    fields, end = _decode_head(head), _decode_outcome(outcome)
+    start, head, outcome, *_ = [*record.split(b"\n", 2), b"", b""]
+    _, finished, state, *_ = [*start.split(), b"0", b"unknown", b"unknown"]
+    fields, end = _decode_head(head), _outcome(outcome)
     return JobRecord(
         id=id,
         queue=queue,
@@ -186,7 +220,7 @@ def decode_ended(id: str, queue: str, record: bytes, failures: tuple[Failure, ..
         fence=end.fence,
         enqueued_at=fields.enqueued,
         due_at=fields.due,
-        finished_at=int(finished),
+        finished_at=int(finished) if finished.isdigit() else 0,
         owner=end.owner,
         seconds=end.seconds,
         reason=end.reason,
@@ -197,14 +231,33 @@ def decode_ended(id: str, queue: str, record: bytes, failures: tuple[Failure, ..
 
 
 def decode_failures(lines: bytes | None) -> tuple[Failure, ...]:
-    return tuple(map(_decode_failure, (lines or b"").splitlines()))
+    found = []
+    for line in (lines or b"").splitlines():
+        with suppress(*_UNREADABLE):
+            found.append(_decode_failure(line))
+    return tuple(found)
 
 
 def decode_progress(value: bytes | None) -> Progress | None:
-    return _decode_progress(value) if value else None
+    with suppress(*_UNREADABLE):
+        return _decode_progress(value) if value else None
+    return None
+
+
+_NO_HEAD = RecordHead(0, 0, 5, "unknown", None)
 
 
 def _decode_head(head: bytes) -> RecordHead:
-    _, enqueued, due, priority, labels = head.split(b" ", 4)
-    handler, name = _decode_labels(labels)
-    return RecordHead(int(enqueued), int(due), int(priority), handler, name)
+    try:
+        _, enqueued, due, priority, labels = head.split(b" ", 4)
+        handler, name = _decode_labels(labels)
+        return RecordHead(int(enqueued), int(due), int(priority), handler, name)
+    except _UNREADABLE:
+        return _NO_HEAD
+
+
+def _outcome(stored: bytes | None) -> StoredOutcome:
+    try:
+        return _decode_outcome(stored or b"[]")
+    except _UNREADABLE:
+        return StoredOutcome()

@@ -4,6 +4,7 @@ A lease is taken by moving rows from ready to lease in one transaction, and lost
 `abandon` moves the body to the dead letters in the same transaction. Order is strict: priority, then enqueue.
 """
 
+import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +24,8 @@ from tenure.backends.sql.ledger import SqlLedger
 from tenure.backends.sql.migrations import SqlSchema
 from tenure.backends.sql.workers import SqlStats, SqlWorkers
 from tenure.errors import BackendUnavailable
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 V = TypeVar("V", Ack, Nack, Abandon, Park)
@@ -199,6 +202,11 @@ def claim_in_order(queues: Sequence[str], limit: int, claim: Callable[[str, int,
         if found.met_suspect or len(granted) >= limit:
             break
     return granted
+
+
+def report_orphans(queue: str, count: int) -> None:
+    """Rows of a queue were deleted because their jobs are gone: another program deleted them, and they cannot run."""
+    logger.error("queue %r had %d rows without a job; they are removed", queue, count)
 
 
 def grantable(suspects: Sequence[int], alone: bool) -> tuple[int, bool]:

@@ -6,6 +6,7 @@ exist, and `= (:name)` marks that an index is entered in its middle, which MySQL
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -201,14 +202,17 @@ def walk_queues(dialect: Dialect, statement: str, **given: str) -> list[str]:
 def read_failures(dialect: Dialect, ids: list[str]) -> dict[str, tuple[Failure, ...]]:
     found: dict[str, tuple[Failure, ...]] = dict.fromkeys(ids, ())
     for id, record in dialect.read(FAILURES, {"ids": ids}) if ids else ():
-        found[id] += (_decode_failure(record),)
+        with suppress(msgspec.MsgspecError, ValueError, TypeError, KeyError):  # one that cannot be read is left out
+            found[id] += (_decode_failure(record),)
     return found
 
 
 def ended_record(row: tuple[Any, ...], failures: tuple[Failure, ...]) -> JobRecord:
     values: dict[str, Any] = dict(zip(_ENDED_COLUMNS, row, strict=True))
-    if values["run"] is not None:
-        values["run"] = _decode_run(values["run"])
+    run, values["run"] = values["run"], None
+    if run is not None:
+        with suppress(msgspec.MsgspecError, ValueError, TypeError):
+            values["run"] = _decode_run(run)
     return JobRecord(**values, failures=failures)
 
 

@@ -9,8 +9,8 @@ if #due > 0 then
   local ready = {}
   for _, member in ipairs(due) do
     local place, id = string.match(member, '^(%d+):(.*)$')
-    ready[#ready + 1] = place
-    ready[#ready + 1] = id
+    ready[#ready + 1] = place or '0'
+    ready[#ready + 1] = id or member
   end
   call('ZADD', key('ready'), ready)
   call('ZREM', key('delayed'), due)
@@ -22,7 +22,10 @@ if #popped == 0 then
 end
 
 local ids = {}
-for i = 1, #popped, 2 do ids[#ids + 1] = popped[i] end
+for i = 1, #popped, 2 do
+  ids[#ids + 1] = popped[i]
+  if not string.match(popped[i + 1], '^%d+$') then popped[i + 1] = '0' end
+end
 local metas, met_suspect = {}, 0
 if redis.call('EXISTS', key('meta')) == 1 then
   metas = ask('HMGET', key('meta'), ids)

@@ -53,14 +53,17 @@ local function wake()
   if redis.call('EXISTS', key('wake')) == 0 then redis.call('RPUSH', key('wake'), '1') end
 end
 
+-- Other programs may write into these keys. No script fails over a value that it cannot read: an error would end it
+-- halfway, and jobs would be lost. The worker that leases such a job makes it a dead letter.
 local function place_of(record)
   local seq, priority = string.match(record, '^(%d+) %d+ %d+ (%d+)')
-  return string.format('%.0f', (9 - priority) * 281474976710656 + seq)
+  return string.format('%.0f', (9 - (priority or 5)) * 281474976710656 + (seq or 0))
 end
 
 local function split(meta)
-  if not meta then return 0, 0, 0, false end
+  if not meta or #meta > 31 then return 0, 0, 0, false end
   local attempts, crashes, fence, suspect = string.match(meta, '^(%d+) (%d+) (%d+) (%d)$')
+  if not fence or #fence > 9 then return 0, 0, 0, false end
   return tonumber(attempts), tonumber(crashes), tonumber(fence), suspect == '1'
 end
 
@@ -88,7 +91,7 @@ end
 
 -- Ends a job that a user cancelled: its body is deleted, its record is kept.
 local function end_cancelled(id, record, now, attempts, crashes, fence)
-  local head = string.match(record, '^[^\n]*')
+  local head = string.match(record or '', '^[^\n]*')
   local outcome = string.format('[%d,%d,%d,null,null,"cancelled on request",null]', attempts, crashes, fence)
   redis.call('HSET', key('jobs'), id, 'E ' .. now .. ' cancelled\n' .. head .. '\n' .. outcome)
   redis.call('RPUSH', key('ended:cancelled'), id)

@@ -3,16 +3,16 @@ local now = time()
 even_when_full()
 local dead, answered = {}, {}
 for i = 2, #ARGV do
-  if redis.call('ZREM', key('dead'), ARGV[i]) == 1 then
-    local record = redis.call('HGET', key('jobs'), ARGV[i])
-    local seq, enqueued, rest = string.match(record, '^(%d+) (%d+) %d+ (.*)$')
+  local record = redis.call('HGET', key('jobs'), ARGV[i])
+  local seq, enqueued, rest = string.match(record or '', '^(%d+) (%d+) %d+ (.*)$')
+  if rest and redis.call('ZREM', key('dead'), ARGV[i]) == 1 then
     dead[#dead + 1] = { id = ARGV[i], seq = tonumber(seq), enqueued = enqueued, rest = rest }
   end
 end
 table.sort(dead, function(one, other) return one.seq < other.seq end)
 
 for i, each in ipairs(dead) do
-  local fence = string.match(redis.call('HGET', key('deaths'), each.id), '^%[%d+,%d+,(%d+)')
+  local fence = string.match(redis.call('HGET', key('deaths'), each.id) or '', '^%[%d+,%d+,(%d+)') or 0
   local seq = redis.call('INCR', key('seq'))
   local record = seq .. ' ' .. each.enqueued .. ' ' .. now .. ' ' .. each.rest
   redis.call('HSET', key('jobs'), each.id, record)

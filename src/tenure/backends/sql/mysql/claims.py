@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tenure.backends.messages import Charge, Lease
-from tenure.backends.sql.backend import Claim, claim_in_order, grantable
+from tenure.backends.sql.backend import Claim, claim_in_order, grantable, report_orphans
 from tenure.backends.sql.control import end_waiting
 from tenure.backends.sql.dialect import PROMOTE_BATCH, START, ClaimCursor, Expired, Grant, Pair, Place, Row
 from tenure.backends.sql.mysql.connection import BEGIN, COMMIT, MysqlExecutor, MysqlSession, numbers
@@ -216,7 +216,10 @@ def _grant(session: MysqlSession, grant: Grant, queue: str, rows: Sequence[Ready
         *commit,
     )[-1 - len(commit)]
     jobs = {key: rest for key, *rest in bodies}
-    return [_lease(queue, grant.owner, row, *jobs[row.key]) for row in rows]
+    if orphans := [row.key for row in rows if row.key not in jobs]:
+        session.send(session.fill(DROP_LEASES, keys=numbers(orphans)), COMMIT)
+        report_orphans(queue, len(orphans))
+    return [_lease(queue, grant.owner, row, *jobs[row.key]) for row in rows if row.key in jobs]
 
 
 def _drop_ready(session: MysqlSession, name: str, rows: Sequence[ReadyRow]) -> list[str]:

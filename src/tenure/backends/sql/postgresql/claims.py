@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from tenure.backends.messages import ON_REQUEST, Lease
-from tenure.backends.sql.backend import Claim, claim_in_order
+from tenure.backends.sql.backend import Claim, claim_in_order, report_orphans
 from tenure.backends.sql.dialect import PROMOTE_BATCH, START, ClaimCursor, Expired, Grant, Pair, Row
 from tenure.backends.sql.postgresql.connection import NOW, PostgresExecutor, number_array, text_array
 from tenure.clock import MICROSECOND
@@ -101,6 +101,9 @@ CROSS JOIN LATERAL (SELECT id FROM tenure_job WHERE key = b.key OFFSET 0) AS j
 """
 
 
+DROP_LEASES = "DELETE FROM tenure_lease WHERE key = ANY(%(keys)s::bigint[])"
+
+
 class PostgresClaims:
     """Everything up to the settlement of a lease; times are by the server's clock."""
 
@@ -148,8 +151,12 @@ class PostgresClaims:
             self._executor.ask(PROMOTE, {"queue": queue, "most": PROMOTE_BATCH})
             start = START
             rows = self._executor.ask(CLAIM, {**wanted, "promote": False, "rank": start[0], "key": start[1]})
-        leases = [_lease(queue, grant.owner, row) for row in rows if row[2]]
-        if len(leases) == limit:
+        granted = [row for row in rows if row[2]]
+        leases = [_lease(queue, grant.owner, row) for row in granted if row[9] is not None]
+        if orphans := [row[3] for row in granted if row[9] is None]:
+            self._executor.ask(DROP_LEASES, {"keys": number_array(orphans)})
+            report_orphans(queue, len(orphans))
+        if len(granted) == limit:
             self._cursor.move_to(queue, (rows[-1][4], rows[-1][3]), started, start == START)
         else:
             self._cursor.drop(queue)

@@ -1,23 +1,26 @@
 """SqliteClaims: grants, renews and expires leases in SQLite, and finds out when there is work."""
 
+import sqlite3
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tenure.backends.messages import Lease
-from tenure.backends.sql.backend import Claim, claim_in_order, grantable
+from tenure.backends.sql.backend import Claim, claim_in_order, grantable, report_orphans
 from tenure.backends.sql.control import end_waiting
 from tenure.backends.sql.dialect import PROMOTE_BATCH, Expired, Grant, Pair
 from tenure.backends.sql.sqlite.database import BEGIN, Database, compound, json_text, rows_on
+from tenure.backends.sql.sqlite.repair import repair
 from tenure.clock import MICROSECOND
+from tenure.definition.limits import MAX_COUNT, Count, Text
 
 UNTIL_WORK = """
 SELECT EXISTS (SELECT 1 FROM tenure_ready WHERE queue = :queue),
-       (SELECT min(due) FROM tenure_delayed WHERE queue = :queue)
+       (SELECT min(due) FROM tenure_delayed WHERE queue = :queue AND due < 9e18)
 """
 PROMOTE = """
 INSERT INTO tenure_ready SELECT queue, rank, key, attempts, crashes, fence, suspect
@@ -29,7 +32,8 @@ DELETE FROM tenure_delayed WHERE key IN (
 )
 """
 CLAIM = """
-SELECT json_group_array(json_array(key, id, rank, attempts, crashes, fence + 1, suspect, due, length(body))),
+SELECT CAST(json_group_array(json_array(
+           key, id, rank, attempts, crashes, fence, suspect, due, length(CAST(body AS BLOB)))) AS BLOB),
        CAST(group_concat(CAST(body AS TEXT), '') AS BLOB),
        EXISTS (SELECT 1 FROM tenure_delayed WHERE queue = :queue AND due <= :now)
 FROM (
@@ -49,15 +53,17 @@ FROM tenure_ready WHERE {_UP_TO} AND key IN (SELECT value FROM json_each(:keys))
 """,
     f"DELETE FROM tenure_ready WHERE {_UP_TO} AND key IN (SELECT key FROM tenure_lease)",
 )
+DROP_ORPHANS = "DELETE FROM tenure_ready WHERE queue = :queue AND key NOT IN (SELECT key FROM tenure_job)"
 HELD = """
 SELECT json_group_array(json_array(j.id, l.fence)), json_group_array(l.key) FILTER (WHERE l.asked)
 FROM json_each(:keys) AS e JOIN tenure_lease AS l ON l.key = e.value JOIN tenure_job AS j ON j.key = l.key
-WHERE l.owner = :owner
+WHERE l.owner = :owner AND typeof(j.id) = 'text' AND typeof(l.fence) = 'integer'
 """
 RENEW = "UPDATE tenure_lease SET expires = :expires WHERE key IN (SELECT value FROM json_each(:keys))"
 EXPIRED = """
 SELECT json_group_array(json_array(key, id, suspect)), json_group_array(key) FILTER (WHERE asked) FROM (
-    SELECT l.key, j.id, l.suspect, l.asked FROM tenure_lease AS l JOIN tenure_job AS j ON j.key = l.key
+    SELECT l.key, iif(typeof(j.id) = 'text', j.id, hex(j.id)) AS id, l.suspect = 1 AS suspect, l.asked
+    FROM tenure_lease AS l JOIN tenure_job AS j ON j.key = l.key
     WHERE l.queue = :queue AND l.expires <= :now ORDER BY l.expires LIMIT :limit
 )
 """
@@ -70,20 +76,20 @@ DROP_LEASES = "DELETE FROM tenure_lease WHERE key IN (SELECT value FROM json_eac
 
 
 class ClaimedRow(Struct, array_like=True, gc=False):
-    """One row of a claim, as CLAIM writes it."""
+    """One row of a claim, as CLAIM writes it; its bounds are those that `repair` restores."""
 
     key: int
-    id: str
-    rank: int
-    attempts: int
-    crashes: int
-    fence: int
+    id: Text
+    rank: Annotated[int, Meta(ge=-9, le=0)]
+    attempts: Count
+    crashes: Count
+    fence: Annotated[int, Meta(ge=0, le=MAX_COUNT - 1)]
     suspect: bool
     due: int
     size: int
 
 
-Granted = tuple[str, ClaimedRow, bytes]  # the queue, the row and the body
+Granted = tuple[str, ClaimedRow, bytes, str | None]  # the queue, the row, the body and the fault
 _decode_ready = msgspec.json.Decoder(list[ClaimedRow], strict=False).decode
 _decode_expired = msgspec.json.Decoder(list[Expired], strict=False).decode
 _decode_keys = msgspec.json.Decoder(list[int]).decode
@@ -111,7 +117,7 @@ class SqliteClaims:
         """Several queues are one transaction, so that an error in one does not lose what another granted."""
         with self._database.write_turn() if len(queues) == 1 else self._database.transaction() as tx:
             found = claim_in_order(queues, limit, partial(self._claim_from, tx, grant))
-        return [_lease(queue, row, body, grant.owner) for queue, row, body in found]
+        return [_lease(queue, row, body, fault, grant.owner) for queue, row, body, fault in found]
 
     def renew(self, leases: Sequence[Lease], grant: Grant) -> set[Pair]:
         wanted = lease_keys(grant.owner, leases)
@@ -137,14 +143,14 @@ class SqliteClaims:
     def _claim_from(self, tx: Any, grant: Grant, queue: str, limit: int, alone: bool) -> Claim[Granted]:
         now = self._now()
         wanted = {"queue": queue, "limit": limit, "now": now, "most": PROMOTE_BATCH}
-        found, bodies, has_due = tx.execute(CLAIM, wanted).fetchone()
-        if has_due:
+        faults: dict[int, str] = {}
+        try:
+            rows, bodies = _read_ready(tx, wanted)
+        except (sqlite3.OperationalError, msgspec.MsgspecError, UnicodeDecodeError):
             if not tx.in_transaction:
                 tx.execute(BEGIN)
-            tx.execute(PROMOTE, wanted)
-            tx.execute(PROMOTED, wanted)
-            found, bodies, _ = tx.execute(CLAIM, wanted).fetchone()
-        rows = _decode_ready(found)
+            faults = repair(tx, wanted)
+            rows, bodies = _read_ready(tx, wanted)
         count, met_suspect = grantable([row.suspect for row in rows], alone)
         del rows[count:]
         if rows:
@@ -156,7 +162,21 @@ class SqliteClaims:
                 "keys": json_text([row.key for row in rows]),
             }
             tx.execute(GRANT.call, {**claimed, "owner": grant.owner, "expires": expires})
-        return Claim(_with_bodies(queue, rows, bodies), met_suspect)
+        elif not met_suspect and (orphans := tx.execute(DROP_ORPHANS, wanted).rowcount):
+            report_orphans(queue, orphans)
+        return Claim(_with_bodies(queue, rows, bodies, faults), met_suspect)
+
+
+def _read_ready(tx: Any, wanted: dict[str, Any]) -> tuple[list[ClaimedRow], bytes]:
+    """The rows that may be leased and their bodies; due delayed jobs become ready first."""
+    found, bodies, has_due = tx.execute(CLAIM, wanted).fetchone()
+    if has_due:
+        if not tx.in_transaction:
+            tx.execute(BEGIN)
+        tx.execute(PROMOTE, wanted)
+        tx.execute(PROMOTED, wanted)
+        found, bodies, _ = tx.execute(CLAIM, wanted).fetchone()
+    return _decode_ready(found), bodies
 
 
 def lease_keys(owner: str, leases: Sequence[Lease]) -> dict[str, str]:
@@ -179,22 +199,26 @@ def end_cancelled(tx: Any, cancelled: str, now: int) -> None:
         end_waiting(rows_on(tx), _decode_keys(cancelled), now)
 
 
-def _with_bodies(queue: str, rows: list[ClaimedRow], bodies: bytes) -> list[Granted]:
+def _with_bodies(queue: str, rows: list[ClaimedRow], bodies: bytes, faults: dict[int, str]) -> list[Granted]:
     ends = list(accumulate((row.size for row in rows), initial=0))
-    return [(queue, row, bodies[start:end]) for row, (start, end) in zip(rows, pairwise(ends), strict=True)]
+    return [
+        (queue, row, bodies[start:end], faults.get(row.key))
+        for row, (start, end) in zip(rows, pairwise(ends), strict=True)
+    ]
 
 
-def _lease(queue: str, row: ClaimedRow, body: bytes, owner: str) -> Lease:
+def _lease(queue: str, row: ClaimedRow, body: bytes, fault: str | None, owner: str) -> Lease:
     return Lease(
         id=row.id,
         queue=queue,
         body=body,
         owner=owner,
-        fence=row.fence,
+        fence=row.fence + 1,
         attempts=row.attempts,
         crashes=row.crashes,
         suspect=row.suspect,
         priority=-row.rank,
         due=row.due,
         token=row.key,
+        fault=fault,
     )

@@ -185,6 +185,7 @@ class Database:
         self._connection = sqlite3.connect(
             self.path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=64
         )
+        self._connection.text_factory = _text
         with ExitStack() as undo:
             undo.callback(self._connection.close)
             mode = self._connection.execute("PRAGMA journal_mode").fetchone()
@@ -350,6 +351,11 @@ def _is_stopped(pid: int) -> bool:
 def _has_open(pid: int, descriptor: int) -> bool:
     """Inodes are unique within a file system only; the list of locks names file systems differently from `stat`."""
     return any(os.path.samestat(os.fstat(descriptor), file.stat()) for file in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def _text(stored: bytes) -> str:
+    """Text that another program stored may not be UTF-8; it must not hide the other rows of its page."""
+    return stored.decode("utf-8", "replace")
 
 
 def json_text(value: Any) -> str:
