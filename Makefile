@@ -94,6 +94,11 @@ bench-check: setup ## Fail if the hot path has become slower than the committed 
 fuzz: setup ## Fuzz the parsers for minutes; with atheris if it is installed
 	@$(BIN)/python -m tests.support.fuzz
 
+.PHONY: hostile
+hostile: setup ## Put a million signed messages with hostile values through workers; HOSTILE=100000 for fewer
+	@HOSTILE=$(or $(HOSTILE),1000000) $(BIN)/pytest -q -n 2 tests/integration/worker/test_hostile_envelopes.py \
+		-k 'only_their_own_jobs and not on_every'
+
 .PHONY: format
 format: setup ## Format the code and apply the safe fixes
 	@$(BIN)/ruff check --fix --quiet . || true

@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, structs
 from tenure.backends.messages import Abandon, Ack, Lease, Nack, Park, Verdict
 from tenure.clock import MICROSECOND, Clock
 from tenure.definition.duration import to_seconds
-from tenure.definition.failure import Failure, from_exception
+from tenure.definition.failure import Failure, from_exception, from_rejection
 from tenure.definition.handler import Registry
 from tenure.definition.job import DEFAULT_MAX_CRASHES
 from tenure.definition.retry import Backoff, RetryPolicy
@@ -173,7 +173,8 @@ class Pipeline:
 
 
 def _reject(lease: Lease, error: Exception, now: int) -> Abandon:
-    return Abandon(lease=lease, reason=reason_of(error), failure=from_exception(error, now, lease.attempts + 1))
+    record = from_rejection if isinstance(error, (MessageRejected, ForbiddenHandler)) else from_exception
+    return Abandon(lease=lease, reason=reason_of(error), failure=record(error, now, lease.attempts + 1))
 
 
 def reason_of(error: Exception) -> str:
