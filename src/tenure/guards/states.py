@@ -4,11 +4,14 @@ Times are UTC microseconds.
 """
 
 import hashlib
+import logging
 from collections.abc import Container
 from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
+
+logger = logging.getLogger(__name__)
 
 WAKE_ALL = 1 << 31  # more jobs than can be parked under a key
 WAKE_GRACE_MICROSECONDS = 5_000_000  # the time of a woken job to take the guard; then the next job is woken
@@ -123,7 +126,15 @@ _unpack = msgspec.json.Decoder(State).decode
 
 
 def unpack(state: bytes | None) -> State | None:
-    return None if state is None else _unpack(state)
+    """A stored state; one that another program damaged counts as none, and the next change replaces it."""
+    if state is None:
+        return None
+    try:
+        found: State = _unpack(state)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        logger.error("the state of a guard cannot be read, and counts as none: %r", state[:80])  # noqa: TRY400
+        return None
+    return found
 
 
 def holds_of(state: State | None) -> tuple[Hold, ...]:

@@ -48,7 +48,9 @@ def server(redis_url):
 @pytest.fixture
 def farm(redis_url):
     with Tenure(redis_url, keys=[KEY]) as app:
-        yield Farm(app)
+        farm = Farm(app)
+        farm.prefix = parse_qs(urlsplit(redis_url).query)["prefix"][0]
+        yield farm
 
 
 RECORDS = [b"garbage", b"", b"1 2", b"1 2 x 5 [] \n{}", b"\xff\xfe", b"E 5 done\n\n[]", b"\n\n\n"]
@@ -244,3 +246,30 @@ def test_rows_whose_job_another_program_deleted_are_removed_and_reported_once(sq
     assert sorted(sql_farm.ran) == sql_farm.others()
     assert [each.message for each in caplog.records] == ["queue 'default' had 1 rows without a job; they are removed"]
     assert sql_farm.app.backend.queues.counts() == {"default": {**dict.fromkeys(JOB_STATES, 0), "done": 19}}
+
+
+@pytest.mark.parametrize(
+    "row", [b"garbage", b"", b"1 2 3", b"9 9 1 1\ngarbage", b"9999999999999999 9 0 1\n[99,1]"], ids=repr
+)
+def test_the_state_of_a_guard_that_cannot_be_read_counts_as_none_on_redis(farm, server, row):
+    rows = f"{farm.prefix}:{{{farm.prefix}}}:guards:rows"
+    server.hset(rows, "once:key", row)
+    server.hset(rows, "lock:note", row)
+    for number in range(30, 34):
+        farm.note.using(idempotency_key="key" if number < 32 else None, single_instance=True).enqueue(number=number)
+
+    farm.run()
+
+    assert sorted(farm.ran) in ([*range(20), 30, 32, 33], [*range(20), 31, 32, 33])
+
+
+@pytest.mark.parametrize("state", ["garbage", "", "[99,1]", "[2]"])
+def test_the_state_of_a_guard_that_cannot_be_read_counts_as_none_on_sqlite(file_farm, database, state):
+    file_farm.note.using(idempotency_key="key").enqueue(number=30)
+    file_farm.run()
+    damage(database, "UPDATE tenure_guard SET state = ?", state)
+    file_farm.note.using(idempotency_key="key").enqueue(number=31)
+
+    file_farm.run()
+
+    assert sorted(file_farm.ran) == [*range(20), 30, 31]

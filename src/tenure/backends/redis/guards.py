@@ -7,6 +7,7 @@ succeed in time.
 
 import itertools
 import random
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from tenure.guards.store import Change, Row, apply_changes, keep_leased, lapsed_
 
 _text = msgspec.json.Encoder().encode
 _TRIES_WITHOUT_DELAY = 3
+_ROW = re.compile(rb"([0-9]{1,18}) ([0-9]{1,18}) ([0-9]) ([0-9])\n(.*)", re.DOTALL)
 
 
 class GuardRows:
@@ -127,8 +129,11 @@ def _wake_plan(rows: GuardRows, due: Sequence[str]) -> dict[str, Any]:
 
 
 def _row(text: bytes) -> Row:
-    fields, _, state = text.partition(b"\n")
-    expires, wake_at, waiting, known = fields.split()
+    """A stored row; one that another program damaged counts as none, as for the function `read_row` of guards.lua."""
+    found = _ROW.fullmatch(text)
+    if found is None:
+        return Row(None, 0, 0, False)
+    expires, wake_at, waiting, known, state = found.groups()
     return Row(state if known == b"1" else None, int(expires), int(wake_at), waiting == b"1")
 
 

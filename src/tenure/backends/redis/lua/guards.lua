@@ -10,6 +10,7 @@ local function guards(name) return prefix .. ':{' .. prefix .. '}:guards:' .. na
 
 local function read_row(raw)
   local expires, wake_at, waiting, known, state = string.match(raw, '^(%d+) (%d+) (%d) (%d)\n(.*)$')
+  if not state then return { expires = '0', wake_at = '0', waiting = false, known = false, state = '' } end
   return { expires = expires, wake_at = wake_at, waiting = waiting == '1', known = known == '1', state = state }
 end
 
