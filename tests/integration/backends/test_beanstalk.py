@@ -8,8 +8,9 @@ from secrets import token_hex
 
 import greenstalk
 import pytest
+from msgspec import structs
 
-from tenure import Tenure
+from tenure import Job, Tenure
 from tenure.backends.beanstalk import copies
 from tenure.backends.beanstalk.connection import ConnectionLost
 from tenure.backends.messages import Abandon, Ack, Nack
@@ -17,6 +18,7 @@ from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
 from tenure.definition.failure import Failure
 from tenure.errors import BackendError, BackendUnavailable, InvalidPayload, PartialPut, UnknownBackend
+from tenure.wire.envelope import Callbacks, Follower
 from tenure.wire.signing import Ring, new_key
 from tests.support.fault_proxy import FaultProxy
 
@@ -228,6 +230,22 @@ class TestWhatOthersPut:
             assert app.worker(QUEUE, burst=True).run() == {"rejected": 1}
             (letter,) = app.backend.dead_letters.page()
         assert (letter.reason, letter.body) == ("malformed", b"not of our making")
+
+    def test_a_follower_whose_queue_holds_a_command_deletes_no_foreign_job(self, plain, beanstalk_url, prefix, message):
+        foreign = plain.put(b"theirs")
+        plain.watch("default")
+        plain.ignore(f"{prefix}{QUEUE}")
+        with Tenure(f"{beanstalk_url}?prefix={prefix}", keys=[new_key().dump()], store="memory://") as app:
+            app.job(name="greet", queue="post")(lambda: None)
+            wire = app.open_backend().wire
+            envelope = wire.envelope(Job(handler="greet", queue="post"), b"{}", message(1).id, 0)
+            follower = structs.replace(envelope, queue=f"x\r\ndelete {foreign}")
+            parent = structs.replace(envelope, callbacks=Callbacks(then=(Follower(follower),)))
+            app.backend.put([message(1, queue="post", body=wire.seal_envelope(parent))])
+            assert app.worker("post", burst=True).run() == {"rejected": 1}
+            (letter,) = app.backend.dead_letters.page()
+        assert "cannot name a queue" in letter.failures[0].message
+        assert plain.stats_job(foreign)["state"] == "ready"
 
     @pytest.mark.parametrize(
         ("honest", "forged"),
