@@ -9,6 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC
 from typing import Any, get_type_hints
 
 import msgspec
@@ -226,6 +227,7 @@ class Wire:
             or envelope.callbacks is not UNSET
         ):
             try:
+                check_key(envelope.job)
                 self._check_rules(envelope, envelope.kid, has_nul)
             except InvalidJob as error:
                 raise Malformed(f"the message asks for what no job may ask for: {error}") from error
@@ -236,12 +238,11 @@ class Wire:
 
     def _check_rules(self, envelope: Envelope, kid: str, has_nul: bool) -> None:
         """The rules of a Job that the types of the fields do not express, for a message and the jobs that follow it."""
-        check_key(envelope.job)
         if envelope.rate is not UNSET:
             parse_rate(envelope.rate)
-        if envelope.schedule is not None:
+        if envelope.schedule is not None and envelope.schedule.tzinfo is not UTC:
             to_moment(envelope.schedule, "schedule")
-        if envelope.expires_at is not UNSET:
+        if envelope.expires_at is not UNSET and envelope.expires_at.tzinfo is not UTC:
             to_moment(envelope.expires_at, "expiresAt")
         for name in _TEXTS if has_nul else ():
             check_text(name, getattr(envelope, name) or "")
@@ -253,6 +254,7 @@ class Wire:
         for follower in (*callbacks.then, *callbacks.on_failure, *callbacks.finally_, *callbacks.chain):
             message = follower.message
             check_queue(message.queue)
+            check_key(message.job)
             self._check_rules(message, kid, has_nul)
             for signer in (kid, self.ring.kid):
                 self._authorise(signer, message)
