@@ -130,3 +130,25 @@ def test_workers_are_listed_and_what_vanished_ones_had_comes_back(command_line, 
     command_line.app.backend.lease(["default"], limit=1, seconds=0.0)
     (reaped,) = command_line.json("reap", "default")
     assert reaped == {"id": jobs["ready"], "queue": "default", "crashed": False}
+
+
+def test_guards_are_listed_explained_and_reset(command_line):
+    app = command_line.app
+    app.guards.pause("mail", "deploy")
+    breaker = app.guards.breaker("stripe")
+    for _ in range(5):
+        with pytest.raises(ZeroDivisionError), breaker.closed():
+            raise ZeroDivisionError
+    app.guards.rate("1/h", key="signup").allow()
+    found = {each["key"]: each for each in command_line.json("guards", "list")}
+    assert found["pause:mail"]["state"] == "paused: deploy"
+    assert found["rate:key:signup"]["state"].startswith("1 of 1 used; the next start is in 3")
+    assert found["breaker:stripe"]["state"].startswith("open after 5 failures in a row")
+    assert [each["key"] for each in command_line.json("guards", "list", "--kind", "breaker")] == ["breaker:stripe"]
+    assert command_line("guards", "show", "breaker:stripe").stdout.startswith("breaker:stripe: open after 5 failures")
+    done = command_line("guards", "reset", "breaker:stripe", "pause:mail", "lock:none")
+    assert done.stdout.splitlines() == ["breaker:stripe is reset", "pause:mail is reset", "lock:none had no state"]
+    assert (breaker.state(), app.guards.paused("mail")) == ("closed", {})
+    unknown = command_line("guards", "show", "breaker:stripe")
+    assert (unknown.exit_code, unknown.stderr.count("\n")) == (2, 1)
+    assert "no guard 'breaker:stripe' has a state or waiting jobs" in unknown.stderr

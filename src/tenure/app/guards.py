@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, NamedTuple
 
+from tenure.clock import MICROSECOND
 from tenure.definition.context import Context
 from tenure.definition.job import new_id
 from tenure.errors import BackendError, Cancel, CircuitOpen, DeadlineExceeded, Postpone, RateLimited, SettingsError
@@ -25,11 +26,18 @@ from tenure.guards.guard import (
 from tenure.guards.rate_limit import RateLimit, parse_rate
 from tenure.guards.states import (
     WAKE_ALL,
+    Bucket,
     Circuit,
+    Claimed,
+    Done,
     Holder,
     Paused,
+    Slots,
+    State,
     claim_key,
     concurrency_key,
+    free_tokens,
+    holds_of,
     lock_key,
     pause_key,
     rate_key,
@@ -78,6 +86,51 @@ class Limiter:
     def _spend(self) -> Refusal | None:
         refusal: Refusal | None = self._store().change([take_guards([self._guard], Holder(new_id(), 1, 0.0))])[0]
         return refusal
+
+
+class GuardRecord(NamedTuple):
+    """A guard as it is now; with `waiting`, jobs may be parked under its key."""
+
+    key: str
+    state: State | None
+    waiting: bool
+    now: int
+
+    @property
+    def kind(self) -> str:
+        return self.key.partition(":")[0]
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """The jobs that hold it, or that have used up an idempotency key."""
+        if isinstance(self.state, Done):
+            return (self.state.id,)
+        return tuple(hold.id for hold in holds_of(self.state) if hold.until > self.now)
+
+    def text(self) -> str:
+        """What it means, in words."""
+        match self.state:
+            case Slots(limit, _):
+                return f"{len(self.jobs)} of {limit} held"
+            case Claimed():
+                return "claimed by a job that has not succeeded yet" if self.jobs else "its claim has lapsed"
+            case Done():
+                return "done: later jobs with this key do not run"
+            case Bucket(_, burst) as bucket:
+                used = burst - max(0, free_tokens(bucket, self.now))
+                return f"{used} of {burst} used; the next start is in {self._seconds(bucket.next_at())}"
+            case Circuit(failures, 0, _):
+                return f"closed after {failures} failures in a row"
+            case Circuit(failures, until, _) if until > self.now:
+                return f"open after {failures} failures in a row; it lets a probe through in {self._seconds(until)}"
+            case Circuit():
+                return "half-open: the next call decides"
+            case Paused(_, reason):
+                return "paused" if reason is None else f"paused: {reason}"
+        return "free"
+
+    def _seconds(self, moment: int) -> str:
+        return f"{max(0, moment - self.now) / MICROSECOND:.1f} s"
 
 
 class Guards:
@@ -143,6 +196,27 @@ class Guards:
     def paused(self, *queues: str) -> dict[str, Paused]:
         """The paused ones among these queues, with time and reason."""
         return paused(self.store(), queues)
+
+    def search(self, prefix: str = "", limit: int = 100) -> list[GuardRecord]:
+        """Up to `limit` guards with a state or waiting jobs whose keys begin so, such as `lock:` or `rate:`."""
+        now, found = self.store().search(prefix, limit)
+        return [GuardRecord(key, unpack(row.current(now)), row.waiting, now) for key, row in found.items()]
+
+    def reset(self, key: str) -> bool:
+        """Forget the state of a guard, by its whole key, and wake the jobs that can start then; whether it had any.
+
+        A lock becomes free also while a job holds it.
+        """
+        state = unpack(self.store().read([key])[1].get(key))
+        wake = 1
+        match state:
+            case Slots(limit, _):
+                wake = limit
+            case Bucket(_, burst):
+                wake = burst
+            case Circuit():
+                wake = WAKE_ALL
+        return bool(self.store().change([forget_keys(key, wake=wake)])[0])
 
     def _drop(self, key: str) -> bool:
         return bool(self.store().change([forget_keys(key)])[0])

@@ -19,6 +19,7 @@ _COMMANDS = {
     "explain": "Say why a job is not running, or how it ended.",
     "queues": "List, pause, resume and drain queues.",
     "workers": "List the workers that are alive.",
+    "guards": "List, show and reset locks, rates and breakers.",
     "cron": "Inspect schedules and run the scheduler.",
     "dead": "List, replay, export and purge dead letters.",
     "reap": "Return the jobs of crashed workers to their queues.",

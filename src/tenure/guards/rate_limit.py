@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tenure.errors import InvalidJob
 from tenure.guards.guard import Ending, Refusal
-from tenure.guards.states import Bucket, Holder, State, pack, unpack
+from tenure.guards.states import Bucket, Holder, State, free_tokens, pack, unpack
 from tenure.guards.store import Change, Decision, KeyUpdate
 
 _PERIODS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600,
@@ -98,8 +98,7 @@ class RateLimit(Struct, frozen=True, gc=False):
 
     def tokens(self, state: State | None, now: int) -> int:
         """How many jobs could start now."""
-        bucket = self.bucket(state, now)
-        return max(0, min(bucket.burst, (now - bucket.next_at()) // bucket.interval + 1))
+        return max(0, free_tokens(self.bucket(state, now), now))
 
     def fill(self) -> Change:
         """Give back all tokens, and wake as many parked jobs as there are tokens then."""

@@ -185,13 +185,18 @@ class WakePlan(NamedTuple):
     next_check: int
 
 
+def free_tokens(bucket: Bucket, now: int) -> int:
+    """How many starts a rate allows now; 0 or less if none."""
+    return min(bucket.burst, (now - bucket.next_at()) // bucket.interval + 1)
+
+
 def plan_wake(state: bytes | None, now: int) -> WakePlan:
     """How to wake the jobs that are parked under a key when its `wake_at` has come; the state may have expired."""
     match unpack(state):
         case Slots(limit, holds):
             return WakePlan(max(1, limit - sum(hold.until > now for hold in holds)), now + WAKE_GRACE_MICROSECONDS)
-        case Bucket(interval, burst) as bucket:
-            tokens = min(burst, (now - bucket.next_at()) // interval + 1)
+        case Bucket(interval) as bucket:
+            tokens = free_tokens(bucket, now)
             return WakePlan(max(1, tokens), now + max(1, tokens) * interval)
         case Done():
             return WakePlan(WAKE_ALL, now + WAKE_GRACE_MICROSECONDS)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenure.clock import MICROSECOND, Clock
 from tenure.guards.states import WAKE_ALL, WAKE_GRACE_MICROSECONDS, Hold, extend_holds, lapsed_holds, plan_wake
@@ -44,6 +45,19 @@ class Change(Struct, frozen=True):
     decide: Decide
 
 
+class Row(Struct, gc=False):
+    """A key as a store keeps it; with `waiting`, jobs may be parked under it."""
+
+    state: bytes | None = None
+    expires: int = 0
+    wake_at: int = 0
+    waiting: bool = False
+
+    def current(self, now: int) -> bytes | None:
+        """The state, unless it has expired."""
+        return self.state if self.expires > now else None
+
+
 @runtime_checkable
 class Store(Protocol):
     """Keeps the states of guards; the conformance suite says what each verb promises."""
@@ -56,22 +70,13 @@ class Store(Protocol):
         """The time by the store's clock, and the states of these keys; a key without a state is left out."""
         ...
 
+    def search(self, prefix: str, limit: int) -> tuple[int, dict[str, Row]]:
+        """The time by the store's clock, and up to `limit` keys that begin so and have a state or waiting jobs."""
+        ...
+
     def sweep(self, limit: int) -> int:
         """Delete up to `limit` expired states for which no job waits; returns how many."""
         ...
-
-
-class Row(Struct, gc=False):
-    """A key as a store keeps it; with `waiting`, jobs may be parked under it."""
-
-    state: bytes | None = None
-    expires: int = 0
-    wake_at: int = 0
-    waiting: bool = False
-
-    def current(self, now: int) -> bytes | None:
-        """The state, unless it has expired."""
-        return self.state if self.expires > now else None
 
 
 class Effects(NamedTuple):
@@ -182,6 +187,13 @@ class MemoryStore:
             now = self._clock.now()
             states = {key: self._rows[key].current(now) for key in keys if key in self._rows}
             return now, {key: state for key, state in states.items() if state is not None}
+
+    def search(self, prefix: str, limit: int) -> tuple[int, dict[str, Row]]:
+        with self._lock:
+            now = self._clock.now()
+            found = [(key, row) for key, row in sorted(self._rows.items()) if key.startswith(prefix)]
+            shown = [(key, row) for key, row in found if row.waiting or row.current(now) is not None]
+            return now, {key: replace(row) for key, row in shown[:limit]}
 
     def sweep(self, limit: int) -> int:
         with self._lock:

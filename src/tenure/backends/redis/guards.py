@@ -10,6 +10,7 @@ import random
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from tenure.guards.store import Change, Row, apply_changes, keep_leased, lapsed_
 _text = msgspec.json.Encoder().encode
 _TRIES_WITHOUT_DELAY = 3
 _ROW = re.compile(rb"([0-9]{1,18}) ([0-9]{1,18}) ([0-9]) ([0-9])\n(.*)", re.DOTALL)
+_SCAN_COUNT = 1000
 
 
 class GuardRows:
@@ -62,6 +64,23 @@ class RedisGuards:
         rows = self.rows(keys)
         seen = {key: row.current(rows.now) for key, row in rows.rows.items()}
         return rows.now, {key: state for key, state in seen.items() if state is not None}
+
+    def search(self, prefix: str, limit: int) -> tuple[int, dict[str, Row]]:
+        """It reads the keys of all guards, because Redis does not order them."""
+        names: set[str] = set()
+        pattern, cursor = re.sub(r"([\\*?\[\]])", r"\\\1", prefix) + "*", b"0"
+        while True:
+            scan = partial(
+                self._client.ask, "HSCAN", f"{self._key}:rows", cursor, "MATCH", pattern, "COUNT", _SCAN_COUNT
+            )
+            cursor, pairs = with_retries(scan)
+            names.update(name.decode() for name in pairs[::2])
+            if cursor == b"0":
+                break
+        rows = self.rows(sorted(names)[:limit])
+        return rows.now, {
+            key: row for key, row in rows.rows.items() if row.waiting or row.current(rows.now) is not None
+        }
 
     def sweep(self, limit: int) -> int:
         swept: int = with_retries(lambda: self._scripts.run("sweep", self._key, [limit]))

@@ -25,6 +25,10 @@ LEASED = """
 SELECT j.id, l.fence FROM tenure_job AS j JOIN tenure_lease AS l ON l.key = j.key WHERE j.id IN :ids
 """
 SEEN = "SELECT key, state FROM tenure_guard WHERE key IN :keys AND expires > :now AND state IS NOT NULL"
+LIST = """
+SELECT key, state, expires, wake_at, waiting FROM tenure_guard
+WHERE key >= :first AND key < :end AND (waiting = 1 OR (expires > :now AND state IS NOT NULL)) ORDER BY key LIMIT :limit
+"""
 DROP_GUARDS = "DELETE FROM tenure_guard WHERE key IN :keys"
 OLD_GUARDS = "SELECT key FROM tenure_guard WHERE expires <= :now AND waiting = 0 ORDER BY expires LIMIT :limit"
 SWEEP = "DELETE FROM tenure_guard WHERE key IN :keys AND expires <= :now AND waiting = 0"
@@ -69,6 +73,12 @@ class SqlGuards:
         now = self._dialect.now()
         found = self._dialect.read(SEEN, {"keys": list(keys), "now": now}) if keys else []
         return now, {key: state.encode() for key, state in found}
+
+    def search(self, prefix: str, limit: int) -> tuple[int, dict[str, Row]]:
+        now = self._dialect.now()
+        end = prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else "\U0010ffff"
+        found = self._dialect.read(LIST, {"first": prefix, "end": end, "now": now, "limit": limit})
+        return now, {key: _row(*values) for key, *values in found}
 
     def sweep(self, limit: int) -> int:
         now = self._dialect.now()
@@ -176,10 +186,11 @@ def _wake_due(dialect: Dialect, rows: Rows, keys: list[str]) -> dict[str, int]:
 
 def _locked(rows: Rows, keys: list[str], statement: str = GUARDS) -> dict[str, Row]:
     """The rows of these keys, locked until the transaction ends."""
-    return {
-        key: Row(None if state is None else state.encode(), expires, wake_at, bool(waiting))
-        for key, state, expires, wake_at, waiting in rows(statement, {"keys": keys})
-    }
+    return {key: _row(*values) for key, *values in rows(statement, {"keys": keys})}
+
+
+def _row(state: str | None, expires: int, wake_at: int, waiting: int) -> Row:
+    return Row(None if state is None else state.encode(), expires, wake_at, bool(waiting))
 
 
 def _wake_waiters(dialect: Dialect, rows: Rows, guard: str, count: int) -> int:

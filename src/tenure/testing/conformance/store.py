@@ -120,6 +120,19 @@ class StoreConformance:
         store.change([setting(key, str(number)) for number, key in enumerate(keys)])
         assert store.change([looking(*keys)]) == [[str(number) for number in range(len(keys))]]
 
+    def test_keys_are_listed_by_their_beginning(self, store: Store, clock: AdvancingClock) -> None:
+        names = ["lock:a", "lock:b*", "lock:é", "locks", "rate:a", "lock:z"]
+        store.change([setting(name, name) for name in names])
+        store.change([setting("lock:gone", "x", seconds=SOON)])
+        clock.advance(SOON + 0.1)
+        _, found = store.search("lock:", 10)
+        assert sorted(found) == ["lock:a", "lock:b*", "lock:z", "lock:é"]
+        assert found["lock:a"].state == b'"lock:a"'
+        assert list(store.search("lock:b*", 10)[1]) == ["lock:b*"]
+        assert len(store.search("lock:", 2)[1]) == 2
+        assert set(store.search("", 100)[1]) >= set(names)
+        assert store.search("none:", 10)[1] == {}
+
     def test_many_threads_lose_no_count(self, store: Store) -> None:
         with ThreadPoolExecutor(4) as threads:
             runs = [threads.submit(lambda: [store.change([counting("n")])[0] for _ in range(50)]) for _ in range(4)]
