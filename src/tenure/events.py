@@ -87,7 +87,7 @@ class LeaseLost(Struct, frozen=True):
 
 
 class Reaped(Struct, frozen=True):
-    """Leases of vanished workers were returned; the jobs in `crashed` were suspects and were charged a crash."""
+    """Leases of vanished workers were returned; the jobs in `crashed` ran alone and were charged a crash."""
 
     ids: tuple[str, ...]
     crashed: tuple[str, ...]

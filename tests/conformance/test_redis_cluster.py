@@ -56,7 +56,7 @@ class OnCluster(Opened):
 
 class TestRedisCluster(OnCluster, BackendConformance):
     capabilities = EVERY - {"guards", "parking", "unique"}
-    expected_skips = 32  # those with guards, and with jobs that are unique
+    expected_skips = 34  # those with guards, and with jobs that are unique
 
 
 class TestRedisClusterLedger(OnCluster, LedgerConformance):

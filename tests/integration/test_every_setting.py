@@ -53,6 +53,10 @@ ELSEWHERE = {
         "test_a_limited_queue_starts_no_more_than_its_rate_and_spends_nothing_on_empty_polls"
     ),
     "on_dead": "integration/worker/test_on_dead.py::test_a_death_is_told_with_its_cause",
+    "suspect_after": (
+        "integration/processes/test_suspects.py::"
+        "test_a_job_that_always_kills_its_worker_is_dead_as_a_crash_loop_after_a_known_number_of_runs"
+    ),
     "stop_grace": "end_to_end/test_supervisor_stop.py::test_the_stop_grace_may_be_a_setting",
     "metrics": "unit/app/test_metrics_collector.py::test_a_collector_may_be_named_by_the_setting",
     "tracing": "integration/app/test_tracing.py::test_a_run_is_in_the_trace_of_its_enqueue",

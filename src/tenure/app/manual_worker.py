@@ -148,7 +148,7 @@ class Manager:
             jobs = self._backend.jobs
             leased = [] if jobs is None else jobs.queues_with("leased")
             names = list(dict.fromkeys([*self._workers.settings.queues, *leased]))
-        reaped = self._backend.reap(names)
+        reaped = self._backend.reap(names, suspect_after=self._workers.settings.suspect_after)
         if reaped:
             crashed = tuple(each.id for each in reaped if each.crashed)
             self._claims.emit(Reaped(tuple(each.id for each in reaped), crashed))
@@ -190,7 +190,9 @@ class ManualClaims:
         self._held: dict[str, ManualJob] = {}
 
     def take(self, queues: list[str], worker: str) -> "ManualJob | None":
-        """The next job that may run; jobs that may not run are settled at once."""
+        """The next job that may run; jobs that may not run are settled at once. None while a suspect is claimed."""
+        if any(job.lease.alone for job in self._held.values()):
+            return None
         while leases := self._lease(queues):
             self.emit(Leased(leases[0].queue, (leases[0].id,)))
             attempts, verdicts = self._pipeline.admit(leases)
@@ -228,7 +230,7 @@ class ManualClaims:
         """Return all claimed jobs of a worker to their place in the queue, at no cost."""
         for lease in self._of(worker):
             del self._held[lease.id]
-            self._settle(Nack(lease=lease, reason="unstarted"))
+            self._settle(Nack(lease=lease, reason="unstarted", inconclusive=True))
 
     def emit(self, event: Event) -> None:
         self._workers.listeners.emit(event)
@@ -237,12 +239,14 @@ class ManualClaims:
         return [job.lease for job in self._held.values() if job.worker == worker]
 
     def _lease(self, queues: list[str]) -> Sequence[Lease]:
-        """Lease from the first queue that allows it and has a job."""
+        """Lease from the first queue that allows it and has a job; else, if nothing is claimed, lease a suspect."""
         room, _ = self._guards.room(queues)
         for portion, _ in room:
             if leases := self._backend.lease(portion, limit=1, seconds=self._seconds):
                 return leases
-        return ()
+        if self._held:
+            return ()
+        return self._backend.lease_suspect([queue for portion, _ in room for queue in portion], seconds=self._seconds)
 
     def _opened(self, attempt: Attempt, worker: str) -> "ManualJob | None":
         """The job with its payload; a job with an unfit payload becomes a dead letter, as in every worker."""

@@ -1,5 +1,6 @@
 """Tenure: the application object; it wires the parts of the library together."""
 
+import dataclasses
 import importlib
 import logging
 import os
@@ -243,11 +244,22 @@ class Tenure:
             shares = {self.queues.resolve(queue): weight for queue, weight in (weights or {}).items()}
             lanes = [Lane(queues=names, weights=shares, runner=runner, concurrency=concurrency or 0)]
         found = find_lanes(lanes, self.settings, self.queues)
-        served = tuple(queue for lane in found for queue in lane.queues)
+        return self._worker(found, location, burst=burst, max_jobs=max)
+
+    def suspects_worker(self, lane: Lane, location: str | None = None) -> Worker:
+        """A worker that runs the suspects of a lane, one at a time, until none is left; other workers start it."""
+        return self._worker([dataclasses.replace(lane, concurrency=1)], location, burst=True, only_suspects=True)
+
+    def _worker(self, lanes: Sequence[Lane], location: str | None, **terms: Any) -> Worker:
         check_jobs(self.notifications.jobs, self.define)
-        options = WorkerOptions(queues=served, lease_seconds=self.settings.lease, burst=burst, max_jobs=max)
+        options = WorkerOptions(
+            queues=tuple(queue for lane in lanes for queue in lane.queues),
+            lease_seconds=self.settings.lease,
+            suspect_after=self.settings.suspect_after,
+            **terms,
+        )
         return self._worker_builder.for_backend(self.open_backend()).worker(
-            found, options, location or self.settings.app, self.cron.companions()
+            lanes, options, location or self.settings.app, self.cron.companions()
         )
 
     def manager(self, seconds: float = 300.0) -> Manager:

@@ -4,9 +4,11 @@ import logging
 import os
 import secrets
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import msgspec
@@ -49,6 +51,7 @@ from tenure.worker.worker import Worker
 logger = logging.getLogger(__name__)
 
 DAY = 86_400.0
+_OWN_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")  # only this process reports to its supervisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ class WorkerBuilder:
             unknown_timeout=self.settings.unknown_timeout,
             on_dead=self._on_dead(opened) if on_dead else None,
             max_output=self.settings.max_output,
+            suspect_after=self.settings.suspect_after,
         )
         return Pipeline(opened.wire, self.registry, self.clock, defaults, guards=guards)
 
@@ -183,11 +187,27 @@ class BackendWorkers:
                 throughput = Throughput(self.backend.queues, self.parts.workers, self.clock, stats.ended)
         lanes_and_runners = [(lane, self._runner(lane, options, location)) for lane in lanes]
         worker = Worker(self.backend, lanes_and_runners, options, self.pipeline, listeners, name, roles)
+        if _is_importable(location) and not self.backend.in_process:
+            worker.run_suspects_in_processes(partial(self._start_suspects, str(location)), self.settings.stop_grace)
         if self.parts.archive is not None:
             worker.set_archive_writer(ArchiveWriter(self.parts.archive, self.clock))
         if self.settings.execution_log is not None:
             worker.set_execution_log(self._execution_log(self.settings.execution_log))
         return worker
+
+    def _start_suspects(self, location: str, lane: Lane) -> "subprocess.Popen[bytes]":
+        """Start a process that runs the suspects of this lane, one at a time, until none is left.
+
+        It has its own session and does not end with this process: an end of this process is no crash of the suspect.
+        """
+        command = [sys.executable, "-m", "tenure", "--app", location, "--log-format", self.settings.log_format, "work"]
+        options = ["--suspects", "--quiet", "--runner", lane.runner, "--stop-grace", str(self.settings.stop_grace)]
+        return subprocess.Popen(
+            [*command, *options, "--", *lane.queues],
+            env={name: value for name, value in os.environ.items() if name not in _OWN_VARIABLES},
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
     def _execution_log(self, pattern: str) -> ExecutionLog:
         file, redactor = DatedLogFile(pattern, self.settings.log_keep), Redactor(self.settings.sensitive)
@@ -222,8 +242,12 @@ class BackendWorkers:
         return ChildProcessRunner(start, size, slots, self.clock, recycle)
 
 
+def _is_importable(location: str | None) -> bool:
+    return bool(location) and not str(location).startswith("__main__:")
+
+
 def _importable(location: str | None, runner: str) -> str:
-    if location and not location.startswith("__main__:"):
+    if location and _is_importable(location):
         return location
     found = "its location is not known" if location is None else f"{location!r} is the running script"
     raise SettingsError(

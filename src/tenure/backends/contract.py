@@ -1,4 +1,4 @@
-"""What a backend is: eight verbs on batches, and named parts for everything that only some backends can do.
+"""What a backend is: ten verbs on batches, and named parts for everything that only some backends can do.
 
 A backend moves opaque bytes and grants leases; it never signs, decides, counts or logs outcomes.
 Every settle and renewal checks the owner and the fence of the lease, and returns the leases that were lost.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from tenure.backends.ledger import Ledger
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, ReapedLease
+from tenure.backends.messages import DEFAULT_SUSPECT_AFTER, Abandon, Ack, Lease, Message, Nack, ReapedLease
 from tenure.backends.parts import (
     DatabaseFile,
     DeadLetters,
@@ -63,7 +63,7 @@ class Backend(Protocol):
         ...
 
     def lease(self, queues: Sequence[str], *, limit: int, seconds: float, wait: float = 0.0) -> list[Lease]:
-        """Grant up to `limit` leases, starting with the first queue that has jobs; a suspect is granted alone."""
+        """Grant up to `limit` leases, starting with the first queue that has jobs; suspects are left out."""
         ...
 
     def ack(self, verdicts: Sequence[Ack]) -> list[Lease]:
@@ -82,8 +82,19 @@ class Backend(Protocol):
         """Extend leases; return the leases that were lost."""
         ...
 
-    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
-        """Return jobs whose lease expired to their place."""
+    def reap(self, queues: Sequence[str], *, suspect_after: int = DEFAULT_SUSPECT_AFTER) -> list[ReapedLease]:
+        """Return jobs whose lease expired to their place; after so many expiries in a row they become suspects.
+
+        The expiry of a lease that was taken alone is a crash of its job, which stays a suspect.
+        """
+        ...
+
+    def has_suspects(self, queues: Sequence[str]) -> bool:
+        """Whether a suspect of these queues waits to be leased."""
+        ...
+
+    def lease_suspect(self, queues: Sequence[str], *, seconds: float) -> list[Lease]:
+        """Grant a lease on one suspect of these queues, if there is one; the caller must hold no other lease."""
         ...
 
     def close(self) -> None: ...

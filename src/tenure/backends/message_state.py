@@ -10,11 +10,19 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from tenure.backends.messages import Charge, Lease, Message
+from tenure.backends.messages import (
+    SUSPECT,
+    Abandon,
+    Lease,
+    Message,
+    Nack,
+    vanished_after,
+    vanished_after_expiry,
+)
 from tenure.backends.records import JobRecord, NewDeadLetter
 from tenure.clock import MICROSECOND
 from tenure.definition.failure import KEPT_FAILURES, Failure
-from tenure.definition.limits import Count, Priority, Text, check_text
+from tenure.definition.limits import MAX_COUNT, Count, Priority, Text, check_text
 from tenure.errors import BadSignature, InvalidJob, UnknownKey
 from tenure.wire.signing import SEAL_SIZE, Key, Ring
 
@@ -44,7 +52,7 @@ class MessageState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempts: Count = 0
     crashes: Count = 0
     fence: Count = 0
-    suspect: bool = False
+    vanished: Annotated[int, Meta(ge=SUSPECT, le=MAX_COUNT)] = 0
     place: Microseconds = 0
     replaces: Microseconds = 0
     copy: Count = 0
@@ -56,7 +64,7 @@ class MessageState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_new(self) -> bool:
         """Whether nothing has happened to the message yet."""
-        counted = self.fence or self.attempts or self.crashes or self.suspect or self.died
+        counted = self.fence or self.attempts or self.crashes or self.vanished or self.died
         return not (counted or self.copy or self.place or self.replaces or self.failures)
 
 
@@ -69,7 +77,7 @@ class LeaseCounters(NamedTuple):
     fence: int
     attempts: int
     crashes: int
-    suspect: bool
+    vanished: int
 
 
 def lease_counters(state: MessageState, leases: int, vanished: int) -> LeaseCounters:
@@ -80,9 +88,10 @@ def lease_counters(state: MessageState, leases: int, vanished: int) -> LeaseCoun
     """
     fence = state.fence + leases
     if state.died:
-        return LeaseCounters(fence, 0, 0, suspect=False)
-    charged = max(0, vanished - (not state.suspect))
-    return LeaseCounters(fence, state.attempts, state.crashes + charged, state.suspect or vanished > 0)
+        return LeaseCounters(fence, 0, 0, 0)
+    if state.vanished == SUSPECT:
+        return LeaseCounters(fence, state.attempts, state.crashes + vanished, SUSPECT)
+    return LeaseCounters(fence, state.attempts, state.crashes, state.vanished + vanished)
 
 
 def new_state(message: Message, now: int) -> MessageState:
@@ -96,28 +105,37 @@ def new_state(message: Message, now: int) -> MessageState:
     )
 
 
-def settled_state(state: MessageState, lease: Lease, charge: Charge | None, failure: Failure | None) -> MessageState:
-    """The state after a settlement with this charge."""
+def settled_state(state: MessageState, verdict: Nack | Abandon) -> MessageState:
+    """The state after this settlement."""
+    lease, charge, failure = verdict.lease, verdict.charge, verdict.failure
     return structs.replace(
         state,
         attempts=lease.attempts + (charge == "attempt"),
         crashes=lease.crashes + (charge == "crash"),
         fence=lease.fence,
-        suspect=charge == "suspect",
+        vanished=vanished_after(verdict) if isinstance(verdict, Nack) else 0,
         reason=None,
         died=0,
         failures=state.failures if failure is None else (*state.failures, failure)[-KEPT_FAILURES:],
     )
 
 
-def expired_state(state: MessageState, lease: Lease) -> MessageState:
-    """The state after the lease expired; it counts a crash if the job was a suspect already."""
-    return structs.replace(settled_state(state, lease, "suspect", None), crashes=lease.crashes + lease.suspect)
+def expired_state(state: MessageState, lease: Lease, suspect_after: int) -> MessageState:
+    """The state after the lease expired; it counts a crash if the lease was taken alone."""
+    return structs.replace(
+        state,
+        attempts=lease.attempts,
+        crashes=lease.crashes + lease.alone,
+        fence=lease.fence,
+        vanished=vanished_after_expiry(lease.vanished, suspect_after),
+        reason=None,
+        died=0,
+    )
 
 
 def dead_state(state: MessageState, lease: Lease, reason: str, now: int) -> MessageState:
     """The state of a dead letter; `state` is that after its last settlement."""
-    return structs.replace(state, suspect=False, reason=reason[:MAX_REASON_LENGTH], died=now, owner=lease.owner)
+    return structs.replace(state, vanished=0, reason=reason[:MAX_REASON_LENGTH], died=now, owner=lease.owner)
 
 
 def new_dead_state(letter: NewDeadLetter, now: int) -> MessageState:
@@ -135,7 +153,7 @@ def new_dead_state(letter: NewDeadLetter, now: int) -> MessageState:
 def replayed_state(state: MessageState, now: int) -> MessageState:
     """The state of a replayed dead letter: counters start again, failures and fence stay."""
     return structs.replace(
-        state, attempts=0, crashes=0, suspect=False, reason=None, died=0, owner=None, due=now, place=0, replaces=0
+        state, attempts=0, crashes=0, vanished=0, reason=None, died=0, owner=None, due=now, place=0, replaces=0
     )
 
 

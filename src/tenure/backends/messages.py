@@ -11,7 +11,10 @@ from tenure.events import Enqueued, Run
 from tenure.guards.store import Change
 
 Terminal = Literal["done", "cancelled", "expired"]
-Charge = Literal["attempt", "crash", "suspect"]
+Charge = Literal["attempt", "crash", "vanished", "suspect"]
+SUSPECT = -1  # stored in the place of the vanished count: the job is a suspect, and its lease is taken alone
+DEFAULT_SUSPECT_AFTER = 3
+SUSPECTS_PREFIX = "suspect:"
 ON_REQUEST = Cancelled.reason  # the recorded reason of a job that a user cancelled
 
 
@@ -38,7 +41,7 @@ class Lease(Struct, frozen=True, kw_only=True, gc=False):
     """The right to run one message until a time; `token` is the backend's own handle.
 
     `attempts` and `crashes` are what was counted before this lease; `due` is when the message could first start.
-    A `suspect` came back from a worker that vanished: if this lease expires too, that is a crash.
+    `vanished` is how many workers vanished in a row while they held the job, or SUSPECT if this lease was taken alone.
     A `fault` says why the stored record cannot be read: the worker makes such a job a dead letter.
     """
 
@@ -49,11 +52,16 @@ class Lease(Struct, frozen=True, kw_only=True, gc=False):
     fence: int
     attempts: int
     crashes: int
-    suspect: bool
+    vanished: int
     priority: int
     due: int
     token: Any
     fault: str | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether this worker holds no other lease: if this one expires, the job crashed."""
+        return self.vanished == SUSPECT
 
 
 class Ack(Struct, frozen=True, kw_only=True):
@@ -77,12 +85,15 @@ class Ack(Struct, frozen=True, kw_only=True):
 class Nack(Struct, frozen=True, kw_only=True):
     """The job goes back to its place after `delay` seconds; `charge` says what is counted, if anything.
 
-    A charge of `suspect` counts nothing yet: the job is leased alone next, and if that lease expires, it crashed.
+    A charge of `vanished` counts one more process that died while it ran this job and others. With `suspect` the job
+    waits apart until it is leased alone. Any other return ends the suspicion, unless it is `inconclusive`: then the job
+    has not started, or was interrupted, and nothing was learned about it.
     """
 
     lease: Lease
     delay: float = 0.0
     charge: Charge | None = None
+    inconclusive: bool = False
     failure: Failure | None = None
     reason: str | None = None
     change: Change | None = None
@@ -117,11 +128,30 @@ Verdict = Ack | Nack | Abandon | Park
 
 
 class ReapedLease(Struct, frozen=True):
-    """A lease that expired; `crashed` when its job was a suspect already, and so was charged."""
+    """A lease that expired; `crashed` when it was taken alone, and so its job was charged."""
 
     id: str
     queue: str
     crashed: bool
+
+
+def suspects_key(queue: str) -> str:
+    """The key under which the suspects of a queue are parked; no guard has such a key, so nothing wakes them."""
+    return SUSPECTS_PREFIX + queue
+
+
+def vanished_after(verdict: Nack) -> int:
+    """What is stored as the vanished count after this return."""
+    if verdict.charge == "suspect":
+        return SUSPECT
+    if verdict.inconclusive:
+        return verdict.lease.vanished
+    return max(0, verdict.lease.vanished) + 1 if verdict.charge == "vanished" else 0
+
+
+def vanished_after_expiry(vanished: int, suspect_after: int) -> int:
+    """What is stored as the vanished count after a lease with this count expired."""
+    return SUSPECT if vanished == SUSPECT or vanished + 1 >= suspect_after else vanished + 1
 
 
 def enqueued_events(messages: Iterable[Message]) -> list[Enqueued]:

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from tenure.backends.contract import Backend
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, ReapedLease
+from tenure.backends.messages import DEFAULT_SUSPECT_AFTER, Abandon, Ack, Lease, Message, Nack, Park, ReapedLease
 from tenure.backends.parts import Parking, Transactions
 from tenure.metrics.collector import Collector, MemoryCollector, batch_observer
 from tenure.wire.signing import Ring
@@ -61,10 +61,16 @@ class MeteredBackend(Backend):
         self._meter.increment("leases_renewed", len(leases) - len(lost))
         return lost
 
-    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
-        reaped = self._meter.tried("reap", lambda: self.inner.reap(queues))
+    def reap(self, queues: Sequence[str], *, suspect_after: int = DEFAULT_SUSPECT_AFTER) -> list[ReapedLease]:
+        reaped = self._meter.tried("reap", lambda: self.inner.reap(queues, suspect_after=suspect_after))
         self._meter.increment("queue_reap_total", len(reaped))
         return reaped
+
+    def has_suspects(self, queues: Sequence[str]) -> bool:
+        return self._meter.tried("has_suspects", lambda: self.inner.has_suspects(queues))
+
+    def lease_suspect(self, queues: Sequence[str], *, seconds: float) -> list[Lease]:
+        return self._meter.lease(lambda: self.inner.lease_suspect(queues, seconds=seconds))
 
     def close(self) -> None:
         self._meter.close()

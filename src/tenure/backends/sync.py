@@ -10,7 +10,17 @@ from collections.abc import Callable, Sequence
 from urllib.parse import SplitResult
 
 from tenure.backends.contract import Backend
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, ReapedLease, Verdict
+from tenure.backends.messages import (
+    DEFAULT_SUSPECT_AFTER,
+    Abandon,
+    Ack,
+    Lease,
+    Message,
+    Nack,
+    Park,
+    ReapedLease,
+    Verdict,
+)
 from tenure.backends.url import options
 from tenure.clock import Clock
 from tenure.errors import JobFailed
@@ -51,7 +61,13 @@ class SyncBackend(Backend):
     def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
         return list(leases)
 
-    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
+    def reap(self, queues: Sequence[str], *, suspect_after: int = DEFAULT_SUSPECT_AFTER) -> list[ReapedLease]:
+        return []
+
+    def has_suspects(self, queues: Sequence[str]) -> bool:
+        return False
+
+    def lease_suspect(self, queues: Sequence[str], *, seconds: float) -> list[Lease]:
         return []
 
     def close(self) -> None:
@@ -86,7 +102,7 @@ class SyncBackend(Backend):
             fence=fence,
             attempts=attempts,
             crashes=0,
-            suspect=False,
+            vanished=0,
             priority=message.priority,
             due=self._clock.now(),
             token=None,

@@ -46,7 +46,7 @@ OutcomeKind = Literal[
     "unfit",
     "interrupted",
     "crashed",
-    "suspect",
+    "vanished",
     "neighbour",
     "lost",
 ]
@@ -60,7 +60,7 @@ class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `unfit`: the payload did not fit the handler, which was not called; with a `reason`, the handler refused the job.
     `interrupted`: the worker stopped it. `neighbour`: its process was killed because of another job in it.
-    `crashed`: its process died while it ran alone. `suspect`: its process died while several jobs ran.
+    `crashed`: its process died while it ran alone. `vanished`: its process died while several jobs ran.
     `lost`: another worker has its lease.
 
     `delay` is the wait that the handler asked for, if it did. `started` is UTC microseconds.

@@ -103,6 +103,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The handler of a job that is enqueued for every dead letter."""
     lease: float = 15.0
     """How long a lease lasts without renewal, and so how soon a vanished worker is detected; at least 1."""
+    suspect_after: int = 3
+    """After how many workers or shared child processes that vanished in a row a job is a
+    [suspect](../explanation/delivery.md#attempts-and-crashes), which runs alone; at least 1."""
     stop_grace: float = 30.0
     """How long running jobs may continue after the worker got the signal to stop, before they are handed back."""
     recycle_after: int | None = None
@@ -152,6 +155,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             _check_zone(self.timezone)
         if not self.lease >= 1:
             raise ValueError("lease must be at least 1 second")
+        if self.suspect_after < 1:
+            raise ValueError("suspect_after must be at least 1")
         if not self.stop_grace >= 0:
             raise ValueError("stop_grace must be at least 0 seconds")
         for name in ("refresh_interval", "hook_timeout"):

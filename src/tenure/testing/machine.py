@@ -19,7 +19,7 @@ QUEUES = ("one", "two")
 queues = st.permutations(QUEUES).flatmap(lambda names: st.sampled_from([names, names[:1]]))
 delays = st.sampled_from([0.0, 0.0, 0.5, 5.0])
 seconds = st.sampled_from([1.0, 10.0])
-charges = st.sampled_from([None, "attempt", "crash", "suspect"])
+charges = st.sampled_from([None, "attempt", "crash", "vanished", "suspect"])
 picked = st.lists(st.integers(0, 10**6), min_size=1, max_size=5)
 
 
@@ -59,23 +59,24 @@ class ModelComparison(RuleBasedStateMachine):
         now = self.clock.now()
         leases = self.backend.lease(queues, limit=limit, seconds=seconds)
         expected = self.model.lease(queues, limit, now + round(seconds * MICROSECOND), now)
-        assert [lease.id for lease in leases] == expected
-        for lease in leases:
-            job = self.model.jobs[lease.id]
-            assert (lease.fence, lease.attempts, lease.crashes) == (job.fence, job.attempts, job.crashes)
-            assert (lease.suspect, lease.body) == (job.suspect, job.message.body)
-            assert lease.fence > self.fences.get(lease.id, 0)
-            self.fences[lease.id] = lease.fence
-        self.leases += leases
+        self._granted(leases, expected)
+
+    @rule(queues=queues, seconds=seconds)
+    def lease_suspect(self, queues: list[str], seconds: float) -> None:
+        leases = self.backend.lease_suspect(queues, seconds=seconds)
+        self._granted(leases, self.model.lease_suspect(queues, self.clock.now() + round(seconds * MICROSECOND)))
 
     @rule(picks=picked, state=st.sampled_from(["done", "cancelled", "expired"]))
     def ack(self, picks: list[int], state: Terminal) -> None:
         verdicts = [Ack(lease=lease, state=state) for lease in self._decided(picks)]
         assert self.backend.ack(verdicts) == self.model.settle(verdicts, self.clock.now())
 
-    @rule(picks=picked, delay=delays, charge=charges)
-    def nack(self, picks: list[int], delay: float, charge: Charge | None) -> None:
-        verdicts = [Nack(lease=lease, delay=delay, charge=charge) for lease in self._decided(picks)]
+    @rule(picks=picked, delay=delays, charge=charges, inconclusive=st.booleans())
+    def nack(self, picks: list[int], delay: float, charge: Charge | None, inconclusive: bool) -> None:
+        verdicts = [
+            Nack(lease=lease, delay=delay, charge=charge, inconclusive=inconclusive and charge is None)
+            for lease in self._decided(picks)
+        ]
         assert self.backend.nack(verdicts) == self.model.settle(verdicts, self.clock.now())
 
     @rule(picks=picked, charge=charges)
@@ -89,10 +90,11 @@ class ModelComparison(RuleBasedStateMachine):
         expires = self.clock.now() + round(seconds * MICROSECOND)
         assert self.backend.renew(leases, seconds=seconds) == self.model.renew(leases, expires)
 
-    @rule(queues=queues)
-    def reap(self, queues: list[str]) -> None:
-        reaped = self.backend.reap(queues)
-        assert {(each.id, each.crashed) for each in reaped} == self.model.reap(queues, self.clock.now())
+    @rule(queues=queues, suspect_after=st.integers(1, 3))
+    def reap(self, queues: list[str], suspect_after: int) -> None:
+        reaped = self.backend.reap(queues, suspect_after=suspect_after)
+        expected = self.model.reap(queues, suspect_after, self.clock.now())
+        assert {(each.id, each.crashed) for each in reaped} == expected
         assert len({each.id for each in reaped}) == len(reaped)
 
     @rule(picks=picked)
@@ -116,7 +118,7 @@ class ModelComparison(RuleBasedStateMachine):
     def reschedule(self, picks: list[int], delay: float) -> None:
         ids = list(dict.fromkeys(self._pick(self.ids, picks)))
         due = self.clock.now() + round(delay * MICROSECOND)
-        assert self.backend.control.reschedule(ids, delay=delay) == self.model.reschedule(ids, due)
+        assert self.backend.control.reschedule(ids, delay=delay) == self.model.reschedule(ids, due, self.clock.now())
 
     @with_control
     @rule(picks=picked, done=st.integers(0, 9))
@@ -135,6 +137,12 @@ class ModelComparison(RuleBasedStateMachine):
         self.clock.advance(seconds)
 
     @invariant()
+    def suspects_are_found(self) -> None:
+        assert [self.backend.has_suspects([queue]) for queue in QUEUES] == [
+            self.model.has_suspects([queue]) for queue in QUEUES
+        ]
+
+    @invariant()
     def counts_match(self) -> None:
         found = {queue: _waiting_joined(states) for queue, states in self.backend.queues.counts().items()}
         assert {queue: +states for queue, states in found.items() if +states} == self.model.counts()
@@ -149,6 +157,16 @@ class ModelComparison(RuleBasedStateMachine):
                 assert _joined(record.state) == job.state
                 assert (record.attempts, record.crashes, record.fence) == (job.attempts, job.crashes, job.fence)
                 assert (record.cancel_asked, record.progress) == (job.asked, job.progress)
+
+    def _granted(self, leases: list[Lease], expected: list[str]) -> None:
+        assert [lease.id for lease in leases] == expected
+        for lease in leases:
+            job = self.model.jobs[lease.id]
+            assert (lease.fence, lease.attempts, lease.crashes) == (job.fence, job.attempts, job.crashes)
+            assert (lease.vanished, lease.body) == (job.vanished, job.message.body)
+            assert lease.fence > self.fences.get(lease.id, 0)
+            self.fences[lease.id] = lease.fence
+        self.leases += leases
 
     def _message(self, queue: str, priority: int, delay: float) -> Message:
         id = f"job-{len(self.ids):06d}"
@@ -167,7 +185,7 @@ class ModelComparison(RuleBasedStateMachine):
 
 def _joined(state: str) -> str:
     """A delayed message may be shown as delayed until a worker asks for work."""
-    return "waiting" if state in ("ready", "delayed") else state
+    return "waiting" if state in ("ready", "delayed", "parked") else state
 
 
 def _waiting_joined(states: dict[str, int]) -> Counter[str]:

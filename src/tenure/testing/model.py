@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
+from tenure.backends.messages import SUSPECT, Abandon, Ack, Lease, Message, Nack, vanished_after
 from tenure.backends.records import CancelResult, RescheduleResult
 from tenure.clock import MICROSECOND, Clock
 from tenure.definition.context import Progress
@@ -31,7 +31,8 @@ class ModelJob:
     attempts: int = 0
     crashes: int = 0
     fence: int = 0
-    suspect: bool = False
+    vanished: int = 0
+    is_apart: bool = False
     expires: int = 0
     asked: bool = False
     progress: Progress | None = None
@@ -55,15 +56,24 @@ class Model:
 
     def lease(self, queues: Sequence[str], limit: int, expires: int, now: int) -> list[str]:
         granted: list[str] = []
-        for job in (job for queue in queues for job in self._ready(queue, now)):
-            if len(granted) == limit or (granted and job.suspect):
-                break
-            job.state, job.expires = "leased", expires
-            job.fence += 1
-            granted.append(job.message.id)
-            if job.suspect:
+        for queue in queues:
+            ready = [job for job in self._ready(queue, now) if not job.is_apart]
+            for job in ready[: limit - len(granted)]:
+                self._grant(job, expires)
+                granted.append(job.message.id)
+            if len(granted) == limit:
                 break
         return granted
+
+    def lease_suspect(self, queues: Sequence[str], expires: int) -> list[str]:
+        for job in (job for queue in queues for job in self._in_order(queue)):
+            if job.is_apart:
+                self._grant(job, expires)
+                return [job.message.id]
+        return []
+
+    def has_suspects(self, queues: Sequence[str]) -> bool:
+        return any(job.is_apart for queue in queues for job in self._in_order(queue))
 
     def settle(self, verdicts: Iterable[Ack | Nack | Abandon], now: int) -> list[Lease]:
         lost = []
@@ -82,8 +92,9 @@ class Model:
             if isinstance(verdict, Abandon):
                 job.state = "dead"
             else:
-                job.state, job.suspect = "cancelled" if asked else "waiting", verdict.charge == "suspect"
-                job.due = now + round(verdict.delay * MICROSECOND)
+                job.state, job.vanished = "cancelled" if asked else "waiting", vanished_after(verdict)
+                job.due, job.is_apart = now + round(verdict.delay * MICROSECOND), False
+                self._set_apart(job, now)
         return lost
 
     def renew(self, leases: Iterable[Lease], expires: int) -> list[Lease]:
@@ -95,14 +106,17 @@ class Model:
                 lost.append(lease)
         return lost
 
-    def reap(self, queues: Sequence[str], now: int) -> set[tuple[str, bool]]:
+    def reap(self, queues: Sequence[str], suspect_after: int, now: int) -> set[tuple[str, bool]]:
         reaped = set()
         for job in self.jobs.values():
             if job.message.queue in queues and job.state == "leased" and job.expires <= now:
-                reaped.add((job.message.id, job.suspect))
-                job.crashes += job.suspect
-                job.state, job.suspect, job.due = "cancelled" if job.asked else "waiting", True, now
+                alone = job.vanished == SUSPECT
+                reaped.add((job.message.id, alone))
+                job.crashes += alone
+                job.vanished = SUSPECT if alone or job.vanished + 1 >= suspect_after else job.vanished + 1
+                job.state, job.due = "cancelled" if job.asked else "waiting", now
                 job.asked, job.progress = False, None
+                self._set_apart(job, now)
         return reaped
 
     def cancel(self, ids: Iterable[str]) -> dict[str, CancelResult]:
@@ -114,19 +128,20 @@ class Model:
             elif job.state == "leased":
                 job.asked, results[id] = True, "asked"
             elif job.state == "waiting":
-                job.state, results[id] = "cancelled", "cancelled"
+                job.state, job.is_apart, results[id] = "cancelled", False, "cancelled"
             else:
                 results[id] = "too_late"
         return results
 
-    def reschedule(self, ids: Iterable[str], due: int) -> dict[str, RescheduleResult]:
+    def reschedule(self, ids: Iterable[str], due: int, now: int) -> dict[str, RescheduleResult]:
         results: dict[str, RescheduleResult] = {}
         for id in ids:
             job = self.jobs.get(id)
             if job is None:
                 results[id] = "unknown"
             elif job.state == "waiting":
-                job.due, results[id] = due, "rescheduled"
+                job.due, job.is_apart, results[id] = due, False, "rescheduled"
+                self._set_apart(job, now)
             else:
                 results[id] = "running" if job.state == "leased" else "too_late"
         return results
@@ -144,7 +159,7 @@ class Model:
         for id in sorted(dead):
             job = self.jobs[id]
             job.position = self._last_position(job.message)
-            job.state, job.suspect, job.due = "waiting", False, now
+            job.state, job.vanished, job.due = "waiting", 0, now
             job.attempts = job.crashes = 0
         return dead
 
@@ -172,12 +187,21 @@ class Model:
         return found
 
     def _ready(self, queue: str, now: int) -> list[ModelJob]:
-        ready = [
-            job
-            for job in self.jobs.values()
-            if job.message.queue == queue and job.state == "waiting" and job.due <= now
-        ]
-        return sorted(ready, key=lambda job: job.position)
+        """The jobs that are due; a suspect among them waits apart from now on."""
+        ready = [job for job in self._in_order(queue) if job.state == "waiting" and job.due <= now]
+        for job in ready:
+            self._set_apart(job, now)
+        return ready
+
+    def _in_order(self, queue: str) -> list[ModelJob]:
+        return sorted((job for job in self.jobs.values() if job.message.queue == queue), key=lambda job: job.position)
+
+    def _set_apart(self, job: ModelJob, now: int) -> None:
+        job.is_apart = job.vanished == SUSPECT and job.state == "waiting" and job.due <= now
+
+    def _grant(self, job: ModelJob, expires: int) -> None:
+        job.state, job.expires, job.is_apart = "leased", expires, False
+        job.fence += 1
 
     def _last_position(self, message: Message) -> tuple[int, int]:
         self.puts += 1

@@ -168,7 +168,8 @@ class GuardHolder:
             return Ack(lease=lease, reason=None if own else f"{SKIPPED}: job {refusal.first} has done it")
         wait = min(_MAX_DELAY, max(_MIN_DELAY, (refusal.until - now) / MICROSECOND))
         if self._parking is None:
-            return Nack(lease=lease, delay=wait * (0.5 + random.random()), reason=refusal.reason)  # noqa: S311
+            delay = wait * (0.5 + random.random())  # noqa: S311 - jitter
+            return Nack(lease=lease, delay=delay, reason=refusal.reason, inconclusive=True)
         with self._lock:
             self._wake_at[refusal.key] = min(self._wake_at.get(refusal.key, float("inf")), time.monotonic() + wait)
         return Park(lease=lease, key=refusal.key, reason=refusal.reason)
@@ -278,7 +279,7 @@ def ending_of(verdict: Verdict) -> Ending:
 def _put_off(lease: Lease, error: BackendError) -> Verdict:
     """A job never runs without its guards: it waits until the store answers."""
     delay = _STORE_DOWN_DELAY * (0.5 + random.random())  # noqa: S311 - jitter
-    return Nack(lease=lease, delay=delay, reason=f"no guards: {error}")
+    return Nack(lease=lease, delay=delay, reason=f"no guards: {error}", inconclusive=True)
 
 
 def _key(lease: Lease) -> LeaseKey:

@@ -233,24 +233,16 @@ class HeldLeases:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._held: dict[tuple[str, int], HeldLease] = {}
-        self._suspects: set[tuple[str, int]] = set()
-        self._next_to_lease: object = None
         self.granted = 0
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, leases: Sequence[Lease], asked: float, seconds: float) -> bool:
-        """Add leases that were granted; their time counts from `asked`, the moment before the call.
-
-        False when they must not start now: a suspect runs alone, otherwise another job's crash could be charged to it.
-        """
+    def hold(self, leases: Sequence[Lease], asked: float, seconds: float) -> None:
+        """Add leases that were granted; their time counts from `asked`, the moment before the call."""
         with self._lock:
-            can_start = not self._suspects and not (leases[0].suspect and self._held)
             self.granted += len(leases)
-            self._suspects.update(_key(lease) for lease in leases if lease.suspect)
             self._held.update(_entries(leases, asked, seconds))
-        return can_start
 
     def renewed(self, leases: Sequence[Lease], asked: float, seconds: float) -> None:
         """These leases were renewed; those that were settled in the meantime are not added again."""
@@ -261,7 +253,6 @@ class HeldLeases:
         """Remove these leases; returns those that were held."""
         with self._lock:
             dropped = [self._held.pop(_key(lease), None) for lease in leases]
-            self._suspects.difference_update(_key(lease) for lease in leases if lease.suspect)
         return [entry.lease for entry in dropped if entry is not None]
 
     def leases(self) -> Sequence[Lease]:
@@ -286,21 +277,6 @@ class HeldLeases:
     def ids(self, limit: int) -> tuple[str, ...]:
         """The jobs that have been held the longest."""
         return tuple(id for id, _ in list(self._held)[:limit])
-
-    def may_lease(self, lane: object) -> bool:
-        """Whether this lane may lease: not while a suspect runs, nor while another lane waits to run one alone."""
-        if self._suspects:
-            return False
-        return self._next_to_lease is None or (self._next_to_lease is lane and not self._held)
-
-    def lease_next_alone(self, lane: object) -> None:
-        """This lane found a suspect: no other lane leases until nothing is held and this lane has leased."""
-        self._next_to_lease = lane
-
-    def end_turn(self, lane: object) -> None:
-        """This lane has leased, or ends: the other lanes may lease again."""
-        if self._next_to_lease is lane:
-            self._next_to_lease = None
 
 
 def _key(lease: Lease) -> tuple[str, int]:

@@ -212,7 +212,7 @@ class Reaper:
         return True
 
     def _reap(self) -> None:
-        reaped = self._backend.reap(self._options.queues)
+        reaped = self._backend.reap(self._options.queues, suspect_after=self._options.suspect_after)
         if reaped:
             logger.warning("%d leases of vanished workers expired; their jobs are ready again", len(reaped))
             crashed = tuple(each.id for each in reaped if each.crashed)

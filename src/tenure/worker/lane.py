@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from tenure.backends.messages import DEFAULT_SUSPECT_AFTER
 from tenure.errors import SettingsError
 
 RunnerKind = Literal["inline", "process", "threads", "event_loop"]
@@ -89,12 +90,16 @@ class WorkerOptions:
     """What applies to all lanes of a worker.
 
     With `burst` the worker ends when no job is ready or running; with `max_jobs` it ends after that many jobs.
+    After `suspect_after` workers vanished in a row with a job, it is a suspect. With `only_suspects` the worker runs
+    suspects, one at a time, and nothing else.
     """
 
     queues: tuple[str, ...]
     lease_seconds: float = 15.0
     burst: bool = False
     max_jobs: int | None = None
+    suspect_after: int = DEFAULT_SUSPECT_AFTER
+    only_suspects: bool = False
 
     @property
     def is_bounded(self) -> bool:

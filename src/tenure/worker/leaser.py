@@ -16,16 +16,17 @@ from itertools import groupby
 from operator import attrgetter
 
 from tenure.backends.contract import Backend
-from tenure.backends.messages import Lease, Nack
+from tenure.backends.messages import Lease
 from tenure.errors import BackendError
 from tenure.events import Leased, Listeners, Status
 from tenure.worker.backend_breaker import BackendBreaker
 from tenure.worker.guard_holder import Room
 from tenure.worker.inbox import HeldLeases, Inbox
 from tenure.worker.lane import Lane, WorkerOptions
-from tenure.worker.pipeline import UNSTARTED, Pipeline
+from tenure.worker.pipeline import Pipeline
 from tenure.worker.roles import GrowingDelay
 from tenure.worker.settler import Settler
+from tenure.worker.suspects import SuspectRunner
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class SharedParts:
     limits: "RunLimits"
     listeners: Listeners
     breaker: BackendBreaker
+    suspects: SuspectRunner
 
 
 class Leaser:
@@ -60,7 +62,9 @@ class Leaser:
         self._seconds = shared.options.lease_seconds
         self._limits = shared.limits
         self._held = shared.held
-        self._settler = shared.settler
+        self._suspects = shared.suspects
+        self._only_suspects = shared.options.only_suspects
+        self._took_suspect = False
         self._listeners = shared.listeners
         self._guards = shared.pipeline.guards
         self._breaker = shared.breaker
@@ -73,12 +77,9 @@ class Leaser:
         self.ticked: float | None = None
 
     def run(self) -> None:
-        try:
-            while not (self._stopping.is_set() or self._limits.are_reached()):
-                self.ticked = time.monotonic()
-                self._turn()
-        finally:
-            self._held.end_turn(self)
+        while not (self._stopping.is_set() or self._limits.are_reached()):
+            self.ticked = time.monotonic()
+            self._turn()
 
     def stop(self) -> None:
         # Does not set demand_changed: the main thread may be inside that call when its signal handler calls this.
@@ -86,7 +87,8 @@ class Leaser:
 
     def _turn(self) -> None:
         before = self._limits.before_lease()
-        if self._limits.has_nothing(self) or not self._held.may_lease(self):
+        alone = self._takes_suspect()
+        if self._limits.has_nothing(self) or (alone and len(self._held)):
             self._wait_for_demand()
             return
         wanted = self._inbox.demand(len(self._held))
@@ -98,13 +100,20 @@ class Leaser:
         if limit <= 0:
             self._wait_for_demand()
             return
-        self._lease(limit, before, is_scarce=self._limits.are_shared and self._limits.are_reserved())
+        is_scarce = self._limits.are_shared and self._limits.are_reserved()
+        self._lease(limit, before, is_scarce=is_scarce, alone=alone)
 
-    def _lease(self, limit: int, before: int | None, *, is_scarce: bool) -> None:
+    def _takes_suspect(self) -> bool:
+        """Whether the next lease is on a suspect; the leaser then waits until nothing is held, also by that suspect."""
+        if self._took_suspect and not len(self._held):
+            self._took_suspect, self._suspects.next_here = False, None  # now it is the turn of the other jobs
+        return self._only_suspects or self._suspects.next_here is not None
+
+    def _lease(self, limit: int, before: int | None, *, is_scarce: bool, alone: bool) -> None:
         asked = time.monotonic()
         try:
             room, pause = self._guards.room(self._lane.order() if self._lane.weights else self._queues)
-            leases = self._lease_from(room, limit, is_scarce=is_scarce) if room else []
+            leases = self._lease_from(room, limit, is_scarce=is_scarce, alone=alone) if room else []
             if leases:
                 self._delay.reset()
                 self._hand_over(leases, asked)
@@ -123,8 +132,10 @@ class Leaser:
         elif not leases:
             self._wait_for_jobs(asked, before, is_scarce=is_scarce)
 
-    def _lease_from(self, room: Room, limit: int, *, is_scarce: bool) -> list[Lease]:
+    def _lease_from(self, room: Room, limit: int, *, is_scarce: bool, alone: bool) -> list[Lease]:
         """Lease from the first portion that has jobs; while the leaser waits, from all, as few as suit each of them."""
+        if alone:
+            return self._lease_suspect([queue for portion, _ in room for queue in portion])
         # The first call does not wait: its answer shows that the backend is there.
         wait = 0.0 if self._limits.ends_when_empty or is_scarce or not self._answered else _LEASE_WAIT_SECONDS
         if len(room) > 1:
@@ -138,24 +149,22 @@ class Leaser:
         self._report_answer()
         return leases
 
+    def _lease_suspect(self, queues: list[str]) -> list[Lease]:
+        if not self._only_suspects and self._suspects.next_here is not self._lane:
+            return []  # it is the turn of another lane
+        leases = self._backend.lease_suspect(queues, seconds=self._seconds)
+        self._took_suspect = bool(leases)
+        if not leases:
+            self._suspects.next_here = None
+        return leases
+
     def _hand_over(self, leases: list[Lease], asked: float) -> None:
-        if not self._held.hold(leases, asked, self._seconds):
-            self._hand_back(leases)
-            return
-        self._held.end_turn(self)
+        self._held.hold(leases, asked, self._seconds)
         self._woke_parked = False
         if self._listeners:
             for queue, same in groupby(leases, key=attrgetter("queue")):
                 self._listeners.emit(Leased(queue, tuple([lease.id for lease in same])))
         self._inbox.fill(leases)
-
-    def _hand_back(self, leases: list[Lease]) -> None:
-        """One of these jobs, or one that another lane runs, is a suspect and must run alone."""
-        for lease in leases:
-            suspect = Nack(lease=lease, charge="suspect", reason="suspect")
-            self._settler.settle(suspect if lease.suspect else Nack(lease=lease, reason=UNSTARTED))
-        if leases[0].suspect:
-            self._held.lease_next_alone(self)
 
     def _report_answer(self) -> None:
         if not self._answered:
@@ -173,7 +182,6 @@ class Leaser:
             logger.warning("the backend does not answer; the next try to lease from %s is in %.1f s", queues, pause)
 
     def _wait_for_jobs(self, asked: float, before: int | None, *, is_scarce: bool) -> None:
-        self._held.end_turn(self)
         if self._limits.ends_when_empty:
             self._end_if_empty(before)
         elif is_scarce:
@@ -205,12 +213,21 @@ class RunLimits:
     A burst ends when every lane has found its queues empty and no job was leased since: a job may enqueue another.
     """
 
-    def __init__(self, options: WorkerOptions, lanes: int, held: HeldLeases, tally: Counter[Status]) -> None:
+    def __init__(
+        self,
+        options: WorkerOptions,
+        lanes: int,
+        held: HeldLeases,
+        tally: Counter[Status],
+        suspects_wait: Callable[[], bool] | None = None,
+    ) -> None:
+        """`suspects_wait` says whether a worker that ends when nothing is left has to wait for suspects."""
         self.ends_when_empty = options.burst
         self._max_jobs = options.max_jobs
         self._lanes = lanes
         self._held = held
         self._tally = tally
+        self._suspects_wait = suspects_wait
         self._lock = threading.Lock()
         self._reserved = 0
         self._granted_when_empty: dict[object, int] = {}
@@ -226,7 +243,12 @@ class RunLimits:
     def are_reached(self) -> bool:
         if self._max_jobs is not None and counted_jobs(self._tally) >= self._max_jobs:
             return True
-        return self.ends_when_empty and self._every_lane_is_empty()
+        if not (self.ends_when_empty and self._every_lane_is_empty()):
+            return False
+        if self._suspects_wait is not None and self._suspects_wait():
+            self._granted_when_empty.clear()  # a suspect may enqueue jobs
+            return False
+        return True
 
     def reserve(self, wanted: int) -> int:
         """How many of these may be leased; the leaser gives them back with `release` once its leases are held."""

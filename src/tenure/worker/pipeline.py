@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, Struct, structs
 
-from tenure.backends.messages import Abandon, Ack, Lease, Nack, Park, Verdict
+from tenure.backends.messages import DEFAULT_SUSPECT_AFTER, Abandon, Ack, Charge, Lease, Nack, Park, Verdict
 from tenure.clock import MICROSECOND, Clock
 from tenure.definition.duration import to_seconds
 from tenure.definition.failure import Failure, from_exception, from_rejection
@@ -45,7 +45,8 @@ class JobDefaults(Struct, frozen=True, kw_only=True):
     """What an app decides for jobs that do not say otherwise.
 
     A job with an unknown handler, key or version is dead after `unknown_timeout` seconds. `on_dead` is enqueued for
-    every dead job. Output of handlers above `max_output` characters is cut.
+    every dead job. Output of handlers above `max_output` characters is cut. A job is a suspect after `suspect_after`
+    workers or shared child processes vanished in a row while they ran it.
     """
 
     retry: RetryPolicy
@@ -53,6 +54,7 @@ class JobDefaults(Struct, frozen=True, kw_only=True):
     unknown_timeout: float = 3600.0
     on_dead: Follower | None = None
     max_output: int = MAX_OUTPUT
+    suspect_after: int = DEFAULT_SUSPECT_AFTER
 
 
 class Pipeline:
@@ -115,7 +117,13 @@ class Pipeline:
             length = outcome.output_length or len(outcome.output)
             text = truncate(outcome.output, self._defaults.max_output, length)
             outcome = structs.replace(outcome, output=text, output_length=length)
-        verdict = decide(attempt, outcome, self._defaults.retry, run_of(attempt, outcome, self.worker))
+        verdict = decide(
+            attempt,
+            outcome,
+            self._defaults.retry,
+            run_of(attempt, outcome, self.worker),
+            suspect_after=self._defaults.suspect_after,
+        )
         if attempt.envelope.callbacks is UNSET and not isinstance(verdict, Abandon):
             return verdict  # most jobs: their end enqueues nothing
         return self._callbacks.attach(verdict, attempt.envelope)
@@ -131,6 +139,8 @@ class Pipeline:
         return [one for admitted, _ in answers for one in admitted], [one for _, refused in answers for one in refused]
 
     def _open(self, lease: Lease, now: int) -> Attempt | Verdict:
+        if lease.vanished >= self._defaults.suspect_after:  # a broker counts, and only now a worker sees the count
+            return Nack(lease=lease, charge="suspect", reason="suspect")
         envelope: Envelope | None = None
         try:
             if lease.fault is not None:
@@ -157,7 +167,7 @@ class Pipeline:
             return _reject(lease, error, now)
         self._warn(lease, error, now)
         delay = _DEPLOY_POLL_SECONDS * (1 + random.random())  # noqa: S311 - jitter
-        return Nack(lease=lease, delay=delay, reason=reason_of(error))
+        return Nack(lease=lease, delay=delay, reason=reason_of(error), inconclusive=True)
 
     def _warn(self, lease: Lease, error: Exception, now: int) -> None:
         """Say that a job cannot run here; at most once a minute for each queue and reason."""
@@ -196,13 +206,20 @@ REASONS = REJECTED | {"retries_exhausted", "timeout", "crash_loop", "unknown_han
 UNSTARTED = "unstarted"
 
 
-def decide(attempt: Attempt, outcome: Outcome, default: RetryPolicy, run: Run | None = None) -> Verdict:
+def decide(
+    attempt: Attempt,
+    outcome: Outcome,
+    default: RetryPolicy,
+    run: Run | None = None,
+    *,
+    suspect_after: int = DEFAULT_SUSPECT_AFTER,
+) -> Verdict:
     """Done, run again, or dead: the only place that decides it; `run` is stored with the verdict."""
     if outcome.kind == "succeeded":
         return Ack(lease=attempt.ticket, seconds=outcome.seconds, output=outcome.output, run=run)
     if run and outcome.failure:
         outcome = structs.replace(outcome, failure=structs.replace(outcome.failure, run=run))
-    return structs.replace(_decide_unsuccessful(attempt, outcome, default), run=run)
+    return structs.replace(_decide_unsuccessful(attempt, outcome, default, suspect_after), run=run)
 
 
 def run_of(attempt: Attempt, outcome: Outcome, worker: str | None) -> Run:
@@ -222,17 +239,20 @@ def run_of(attempt: Attempt, outcome: Outcome, worker: str | None) -> Run:
     )
 
 
-def _decide_unsuccessful(attempt: Attempt, outcome: Outcome, default: RetryPolicy) -> Ack | Nack | Abandon:
+def _decide_unsuccessful(
+    attempt: Attempt, outcome: Outcome, default: RetryPolicy, suspect_after: int
+) -> Ack | Nack | Abandon:
     lease: Lease = attempt.ticket
     match outcome.kind:
         case "cancelled":
             return Ack(lease=lease, state="cancelled", seconds=outcome.seconds, reason=outcome.reason)
         case "postponed":
             return Nack(lease=lease, delay=outcome.delay or 0.0, reason=outcome.reason)
-        case "interrupted" | "neighbour":  # a suspect stays a suspect
-            return Nack(lease=lease, charge="suspect" if lease.suspect else None, reason=outcome.reason)
-        case "suspect":
-            return Nack(lease=lease, charge="suspect", failure=outcome.failure, reason=outcome.reason)
+        case "interrupted" | "neighbour":
+            return Nack(lease=lease, reason=outcome.reason, inconclusive=True)
+        case "vanished":
+            charge: Charge = "suspect" if lease.vanished + 1 >= suspect_after else "vanished"
+            return Nack(lease=lease, charge=charge, failure=outcome.failure, reason=outcome.reason)
         case "crashed":
             return _crashed(attempt, lease, outcome, default)
         case "unfit":

@@ -17,6 +17,7 @@ Beside them run, once per worker:
 | `tenure-guardkeeper` | renews guards, wakes jobs that wait for them | `keeper.py` |
 | `tenure-reaper` | reaps expired leases | `keeper.py` |
 | `tenure-lease-watchdog` | gives up leases while the backend does not answer | `keeper.py` |
+| `tenure-suspectrunner` | has suspects run in a process of their own | `suspects.py` |
 | `tenure-cancelwatcher` | stops cancelled jobs, writes progress, if the backend supports both | `cancel_watcher.py` |
 | `tenure-heartbeat` | registers the worker | `heartbeat.py` |
 | `tenure-statsrecorder` | writes statistics | `stats_recorder.py` |
@@ -51,6 +52,7 @@ from tenure.worker.logs import ExecutionLog
 from tenure.worker.pipeline import UNSTARTED, Pipeline
 from tenure.worker.roles import Role, RoleThread
 from tenure.worker.settler import Settler
+from tenure.worker.suspects import StartProcess, SuspectRunner
 
 _COMPANION_STOP_TIMEOUT = 5.0  # a queue hook of the user that hangs must not block the end of the worker
 
@@ -93,13 +95,23 @@ class Worker:
         self._settler = settler = Settler(
             backend, held, listeners, pipeline.guards, name, max_delay=max_delay, bury=pipeline.bury
         )
-        self._limits = RunLimits(options, len(lanes), held, settler.tally)
+        self._suspects = SuspectRunner(
+            backend, [lane for lane, _ in lanes], pipeline.guards.room, options.lease_seconds / 3
+        )
+        # A worker that runs suspects, or a given number of jobs, does not look for the suspects of others.
+        looks_for_suspects = not options.only_suspects and options.max_jobs is None
+        suspects_wait = self._suspects.have_work if looks_for_suspects else None
+        self._limits = RunLimits(options, len(lanes), held, settler.tally, suspects_wait)
         breaker = pipeline.guards.backend_breaker()
-        shared = SharedParts(backend, options, pipeline, held, settler, self._limits, listeners, breaker)
+        shared = SharedParts(
+            backend, options, pipeline, held, settler, self._limits, listeners, breaker, self._suspects
+        )
         self._lanes = [LaneRuntime(lane, runner, shared, self._on_answer) for lane, runner in lanes]
         self._leasers = [RoleThread(lane.leaser, self._fail, on_end=lane.close) for lane in self._lanes]
         self._further_lanes = [RoleThread(lane, self._fail) for lane in self._lanes[1:]]
         self._settler_thread = RoleThread(settler, self._fail)
+        self._suspects_thread = RoleThread(self._suspects, self._fail) if looks_for_suspects else None
+        self._suspects_grace = 0.0
         keeper = Keeper(backend, options, held, listeners, pipeline, self._hand_back, self._lose)
         guard_keeper = GuardKeeper(pipeline, held, options, keeper.give_up)
         outage = pipeline.guards.outage
@@ -112,6 +124,13 @@ class Worker:
     def add_role(self, role: Role) -> None:
         """Run another role as long as this worker; call it before `run`."""
         self._other_roles.append(RoleThread(role, self._fail))
+
+    def run_suspects_in_processes(self, start: StartProcess, grace: float) -> None:
+        """Run suspects in processes that `start` starts, not between the jobs of this worker; call it before `run`.
+
+        A stop of this worker waits at most `grace` seconds for such a process.
+        """
+        self._suspects.start, self._suspects_grace = start, grace
 
     def set_archive_writer(self, writer: ArchiveWriter) -> None:
         """Write a record of every settled job, where the backend forgets them; call it before `run`."""
@@ -126,6 +145,11 @@ class Worker:
     def tally(self) -> Counter[Status]:
         """How often each status occurred so far."""
         return self._settler.tally
+
+    @property
+    def suspects_failed(self) -> bool:
+        """Whether jobs died in a process that ran suspects, or that process failed."""
+        return self._suspects.failed
 
     def silence(self) -> float:
         """Seconds since the slowest of its loops last came round; a running job does not count."""
@@ -144,6 +168,8 @@ class Worker:
         sys.setswitchinterval(_SWITCH_INTERVAL)
         for thread in (self._settler_thread, *self._other_roles, *self._leasers, *self._further_lanes):
             thread.start()
+        if self._suspects_thread is not None:
+            self._suspects_thread.start()
         try:
             self._lanes[0].run()
         finally:
@@ -151,6 +177,8 @@ class Worker:
             # In the order that loses nothing: leasers, runners, settler, and the keeper, which renews until then.
             for thread in (*self._leasers, *self._further_lanes, self._settler_thread):
                 thread.stop()
+            if self._suspects_thread is not None:
+                self._suspects_thread.stop(self._suspects_grace + _COMPANION_STOP_TIMEOUT)
             for thread in self._other_roles:
                 thread.stop(_COMPANION_STOP_TIMEOUT)
             sys.setswitchinterval(interval_before)
@@ -165,10 +193,12 @@ class Worker:
         """Finish what is running, hand back the rest, settle, and return from `run`; safe in a signal handler."""
         for lane in self._lanes:
             lane.stop()
+        self._suspects.stop()
 
     def stop_now(self) -> None:
         """As `stop`, but what is running is interrupted and handed back, at no cost to the job."""
         self.stop()
+        self._suspects.stop_now()
         for lane in reversed(self._lanes):  # the first lane comes last: it may raise into the job that runs here
             lane.interrupt()
 
@@ -249,7 +279,7 @@ class LaneRuntime:
     def hand_back(self, age: float) -> None:
         """Return jobs that have waited this long unstarted to their queue."""
         for lease in self._inbox.take_back(age):
-            self._settler.settle(Nack(lease=lease, reason=UNSTARTED))
+            self._settler.settle(Nack(lease=lease, reason=UNSTARTED, inconclusive=True))
 
     def lose(self, leases: Sequence[Lease]) -> None:
         """Drop the leases of this lane among these, and stop their jobs where possible: other workers have them now."""

@@ -90,7 +90,7 @@ class TestLeases:
         held = put_and_lease(silent, message)
         run_out(silent)
         (again,) = lease(other)
-        assert (again.id, again.fence, again.suspect, again.crashes) == (held.id, 2, True, 0)
+        assert (again.id, again.fence, again.vanished, again.crashes) == (held.id, 2, 1, 0)
         assert silent.ack([Ack(lease=held)]) == [held]
         assert silent.renew([held], seconds=1) == [held]
         assert other.ack([Ack(lease=again)]) == []
@@ -121,18 +121,28 @@ class TestLeases:
             assert backend.renew([held], seconds=1) == [held]
             assert backend.ack([Ack(lease=held)]) == [held]
             (again,) = lease(other, wait=5.0)
-            assert (again.id, again.suspect) == (held.id, True)
+            assert (again.id, again.vanished) == (held.id, 1)
+
+    def test_every_lease_that_vanishes_is_counted(self, opened, message):
+        first = opened()
+        first.put([message(1)])
+        for vanished in (0, 1, 2):
+            holder = opened()
+            (held,) = lease(holder)
+            assert held.vanished == vanished
+            holder.close()
+        (held,) = lease(first)
+        assert (held.vanished, held.crashes, held.attempts, held.fence) == (3, 0, 0, 4)
 
     def test_every_lease_that_vanishes_alone_is_charged_as_a_crash(self, opened, message):
         first = opened()
-        first.put([message(1)])
-        for crashes in (0, 0, 1):
+        first.nack([Nack(lease=put_and_lease(first, message), charge="suspect")])
+        assert first.queues.counts()[QUEUE]["parked"] == 1
+        for crashes in (0, 1, 2):
             holder = opened()
-            (held,) = lease(holder)
-            assert held.crashes == crashes
+            (held,) = holder.lease_suspect([QUEUE], seconds=1)
+            assert (held.crashes, held.alone) == (crashes, True)
             holder.close()
-        (held,) = lease(first)
-        assert (held.crashes, held.attempts, held.fence) == (2, 0, 4)
 
     def test_a_wait_does_not_hold_up_what_is_leased_already(self, backend, message):
         held = put_and_lease(backend, message)
@@ -249,14 +259,14 @@ class TestWhatOthersPut:
 
     @pytest.mark.parametrize(
         ("honest", "forged"),
-        [(b'"attempts":1', b'"attempts":0'), (b'"suspect":true,', b"")],
-        ids=["fewer attempts", "no suspect"],
+        [(b'"attempts":1', b'"attempts":0'), (b'"vanished":1,', b"")],
+        ids=["fewer attempts", "nothing vanished"],
     )
     def test_counters_that_somebody_forged_do_not_pass(self, backend, message, plain, honest, forged):
         backend.use_keys(Ring([new_key()]))
         held = put_and_lease(backend, message)
         backend.nack([Nack(lease=held, charge="attempt")])
-        backend.nack([Nack(lease=lease(backend)[0], charge="suspect")])
+        backend.nack([Nack(lease=lease(backend)[0], charge="vanished")])
         job = plain.reserve()
         assert honest in job.body
         plain.put(job.body.replace(honest, forged))
@@ -277,7 +287,7 @@ class TestGraves:
         assert len(backend.dead_letters.page()) == 1
         plain.kick(10)
         (again,) = lease(backend)
-        assert (again.id, again.attempts, again.crashes, again.suspect) == (held.id, 0, 0, False)
+        assert (again.id, again.attempts, again.crashes, again.vanished) == (held.id, 0, 0, 0)
         assert again.fence > held.fence
         assert backend.ack([Ack(lease=again)]) == []
 

@@ -155,7 +155,7 @@ VALUES = ["abc", b"\xff", 1.5, -1, 2**62, "", "\0"]
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
-@pytest.mark.parametrize("column", ["attempts", "crashes", "fence", "suspect"])
+@pytest.mark.parametrize("column", ["attempts", "crashes", "fence", "vanished"])
 def test_a_counter_that_is_no_number_makes_a_dead_letter_and_the_others_run(file_farm, database, column, value):
     key = "(SELECT key FROM tenure_job WHERE id = ?)"
     damage(database, f"UPDATE tenure_ready SET {column} = ? WHERE key = {key}", value, file_farm.victim)
@@ -205,7 +205,7 @@ def test_labels_and_failures_that_cannot_be_read_do_not_hide_the_others(file_far
     assert len(records) == 20
 
 
-@pytest.mark.parametrize("column", ["suspect", "fence", "asked"])
+@pytest.mark.parametrize("column", ["vanished", "fence", "asked"])
 def test_a_lease_that_was_damaged_comes_back_and_holds_up_no_other(file_farm, database, column):
     backend = file_farm.app.backend
     leases = backend.lease(["default"], limit=20, seconds=0.001)

@@ -177,7 +177,7 @@ def lease_of():
     def make(number):
         return Lease(
             id=str(number), queue="default", body=b"no envelope", owner="me", fence=1, attempts=0, crashes=0,
-            suspect=False, priority=5, due=0, token=None,
+            vanished=0, priority=5, due=0, token=None,
         )  # fmt: skip
 
     return make

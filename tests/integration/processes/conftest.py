@@ -150,6 +150,23 @@ class Site:
         [lease] = self.app.backend.lease(["default"], limit=1, seconds=60)
         return lease
 
+    def make_suspect(self, job):
+        """Enqueue a job whose last worker vanished, as the reaper of another worker finds it."""
+        id = job.enqueue()
+        self.app.backend.lease(["default"], limit=1, seconds=0.001)
+        eventually(lambda: self.app.backend.reap(["default"], suspect_after=1))
+        return id
+
+    def suspect_workers(self):
+        """The pids of the processes that workers have started for suspects."""
+        return [pid for pid, _ in processes() if self._runs_suspects(pid)]
+
+    def _runs_suspects(self, pid):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            return b"--suspects" in command and Path(f"/proc/{pid}/cwd").readlink() == self.folder
+        return False
+
     def wait_until_gone(self, pid):
         eventually(lambda: pid not in dict(processes()))
 
@@ -193,6 +210,9 @@ def site(tmp_path, monkeypatch):
             assert [id for id in site.enqueued if site.job(id) is None] == []
         for worker in site.workers:
             worker.process.kill()
+        for pid in site.suspect_workers():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         eventually(lambda: not any(worker.family() for worker in site.workers), GONE_SECONDS)
     finally:
         command_line.close()

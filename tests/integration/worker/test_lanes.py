@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tenure.events import Settled
 from tenure.execution.inline import InlineRunner
 from tenure.worker.lane import Lane, WorkerOptions
 from tenure.worker.worker import Worker
@@ -155,7 +154,7 @@ def test_a_suspect_of_one_lane_runs_while_no_other_lane_does(app, clock, worker,
     suspect = watch.using(queue="a").enqueue(name="suspect")
     app.backend.lease(["a"], limit=1, seconds=15)
     clock.advance(16)
-    assert [each.id for each in app.backend.reap(["a"])] == [suspect]
+    assert [each.id for each in app.backend.reap(["a"], suspect_after=1)] == [suspect]
     for _ in range(3):
         watch.using(queue="b").enqueue(name="other")
     with ThreadPoolExecutor(1) as threads:
@@ -166,32 +165,3 @@ def test_a_suspect_of_one_lane_runs_while_no_other_lane_does(app, clock, worker,
         assert result.result(20)["acked"] == 4
     assert Counter(map(tuple, together)) == {("suspect",): 1, ("other",): 3}
     assert app.backend.jobs.find(suspect).crashes == 0
-
-
-def test_a_suspect_met_beside_the_job_of_another_lane_goes_back_and_waits_for_its_end(app, clock, worker, run_within):
-    journal, met = [], threading.Event()
-
-    def listen(event):
-        if isinstance(event, Settled) and any(each.reason == "suspect" for each in event.settlements):
-            met.set()
-
-    app.listen(listen)
-
-    @app.job
-    def other():
-        journal.append("other began")
-        assert met.wait(15)
-        journal.append("other ended")
-
-    @app.job
-    def suspect():
-        journal.append("suspect began")
-        met.set()
-
-    id = suspect.using(queue="a").enqueue()
-    app.backend.lease(["a"], limit=1, seconds=15)
-    clock.advance(16)  # the worker will reap it, a moment after the other job began
-    other.using(queue="b").enqueue()
-    tally = run_within(worker("a", "b", max_jobs=2))
-    assert journal == ["other began", "other ended", "suspect began"]
-    assert (tally["acked"], app.backend.jobs.find(id).crashes) == (2, 0)

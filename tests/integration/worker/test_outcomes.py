@@ -318,6 +318,10 @@ def test_a_job_that_takes_its_worker_along_again_and_again_is_dead_as_a_crash_lo
     id = kill.using(max_crashes=1).enqueue()
     for _ in range(3):
         assert len(vanish(app, clock)) == 1
+    assert vanish(app, clock) == []
+    for _ in range(2):
+        assert len(app.backend.lease_suspect(["default"], seconds=15)) == 1
+        assert vanish(app, clock) == []
     assert run_due(app) == {"dead-lettered": 1}
     record = app.backend.jobs.find(id)
     assert (record.reason, record.crashes, record.attempts, ran) == ("crash_loop", 2, 0, [])

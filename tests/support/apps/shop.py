@@ -145,6 +145,18 @@ def kill_itself() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@app.job
+def fail() -> None:
+    raise ValueError("no luck")
+
+
+@app.job
+def kill_worker() -> None:
+    note("started")
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(HOUR)
+
+
 def close_everything() -> None:
     os.closerange(3, 256)
     time.sleep(HOUR)

@@ -74,12 +74,23 @@ def _peek(queue: Queue, request: dict[str, Any]) -> Answer:
     return Answer(200, {"messages": found}) if found else Answer(204)
 
 
+def _receive_deferred(queue: Queue, request: dict[str, Any]) -> Answer:
+    found = [queue.messages.get(number) for number in request["sequence-numbers"]]
+    free = [message for message in found if message and message.state == "deferred" and message.token is None]
+    if len(free) < len(found):
+        return NOT_FOUND
+    for message in free:
+        queue.lock_message(message)
+    return Answer(200, {"messages": [{"message": each.encoded(), "lock-token": each.token} for each in free]})
+
+
 _VERBS: dict[str, Callable[[Queue, dict[str, Any]], Answer]] = {
     "renew-lock": _renew,
     "update-disposition": _settle,
     "schedule-message": _schedule,
     "cancel-scheduled-message": _cancel,
     "peek-message": _peek,
+    "receive-by-sequence-number": _receive_deferred,
 }
 
 

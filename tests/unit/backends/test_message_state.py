@@ -4,6 +4,7 @@ import pytest
 from msgspec import structs
 
 from tenure.backends.message_state import LeaseCounters, MessageState, StateCodec, lease_counters, shortened
+from tenure.backends.messages import SUSPECT
 from tenure.definition.failure import Failure
 from tenure.wire.signing import Ring, new_key
 
@@ -19,16 +20,16 @@ def failure(number, trace="t" * 300):
 @pytest.mark.parametrize(
     ("state", "leases", "vanished", "expected"),
     [
-        (NEW, 1, 0, LeaseCounters(1, 0, 0, False)),
-        (COUNTED, 1, 0, LeaseCounters(5, 2, 1, False)),
-        (COUNTED, 3, 0, LeaseCounters(7, 2, 1, False)),
-        (COUNTED, 2, 1, LeaseCounters(6, 2, 1, True)),
-        (COUNTED, 3, 2, LeaseCounters(7, 2, 2, True)),
-        (structs.replace(COUNTED, suspect=True), 1, 0, LeaseCounters(5, 2, 1, True)),
-        (structs.replace(COUNTED, suspect=True), 2, 1, LeaseCounters(6, 2, 2, True)),
-        (structs.replace(COUNTED, died=9), 2, 1, LeaseCounters(6, 0, 0, False)),
+        (NEW, 1, 0, LeaseCounters(1, 0, 0, 0)),
+        (COUNTED, 1, 0, LeaseCounters(5, 2, 1, 0)),
+        (COUNTED, 3, 0, LeaseCounters(7, 2, 1, 0)),
+        (COUNTED, 2, 1, LeaseCounters(6, 2, 1, 1)),
+        (structs.replace(COUNTED, vanished=1), 3, 2, LeaseCounters(7, 2, 1, 3)),
+        (structs.replace(COUNTED, vanished=SUSPECT), 1, 0, LeaseCounters(5, 2, 1, SUSPECT)),
+        (structs.replace(COUNTED, vanished=SUSPECT), 2, 1, LeaseCounters(6, 2, 2, SUSPECT)),
+        (structs.replace(COUNTED, died=9), 2, 1, LeaseCounters(6, 0, 0, 0)),
     ],
-    ids=["new", "counted", "released", "vanished", "twice", "suspect", "suspect vanished", "revived"],
+    ids=["new", "counted", "released", "vanished", "thrice", "suspect", "suspect vanished", "revived"],
 )
 def test_a_lease_begins_with_what_was_written_and_what_happened_since(state, leases, vanished, expected):
     assert lease_counters(state, leases, vanished) == expected

@@ -101,7 +101,7 @@ def test_settlements_renewals_and_reaps_are_counted(backend, collector):
 def test_calls_that_fail_are_counted_by_verb(collector):
     backend = MemoryBackend(FakeClock())
 
-    def refuse(queues):
+    def refuse(queues, suspect_after):
         raise BackendUnavailable("gone")
 
     backend.reap = refuse

@@ -32,7 +32,7 @@ def lease_of(wire):
             "fence": 1,
             "attempts": 0,
             "crashes": 0,
-            "suspect": False,
+            "vanished": 0,
             "priority": job.priority,
             "due": NOW,
             "token": None,
@@ -48,8 +48,8 @@ def attempt_of(wire, lease_of):
 
     def ping(): ...
 
-    def make(job=None, *, retry=None, attempts=0, crashes=0, fence=1):
-        lease = lease_of(job, attempts=attempts, crashes=crashes, fence=fence)
+    def make(job=None, *, retry=None, attempts=0, crashes=0, fence=1, vanished=0):
+        lease = lease_of(job, attempts=attempts, crashes=crashes, fence=fence, vanished=vanished)
         envelope = wire.open(lease.body, lease.queue)
         handler = from_function("ping", ping, {"retry": retry})
         return Attempt(handler, envelope, attempts + 1, crashes, lease.fence, None, lease)

@@ -4,7 +4,6 @@ import threading
 import time
 
 import pytest
-from msgspec import structs
 
 from tenure import Backoff
 from tenure.backends.memory import MemoryBackend
@@ -20,13 +19,13 @@ from tenure.worker.lane import Lane, WorkerOptions
 from tenure.worker.leaser import Leaser, RunLimits, SharedParts
 from tenure.worker.pipeline import JobDefaults, Pipeline
 from tenure.worker.settler import Settler
+from tenure.worker.suspects import SuspectRunner
 
 
 class Flaky(MemoryBackend):
-    """Fails the first `failures` calls of lease; what it grants is a suspect if `suspect` is set."""
+    """Fails the first `failures` calls of lease."""
 
     failures = 0
-    suspect = False
 
     def __init__(self, clock):
         super().__init__(clock)
@@ -37,7 +36,7 @@ class Flaky(MemoryBackend):
         if self.failures:
             self.failures -= 1
             raise BackendUnavailable("gone for a moment")
-        return [structs.replace(lease, suspect=self.suspect) for lease in super().lease(queues, **limits)]
+        return super().lease(queues, **limits)
 
 
 class Bench:
@@ -56,10 +55,12 @@ class Bench:
         self.settler = Settler(self.backend, self.held, listeners, guards)
         given = WorkerOptions(queues=("a", "b"), **options)
         limits = RunLimits(given, 1, self.held, self.settler.tally)
+        lane, breaker = Lane(queues=("a", "b")), guards.backend_breaker()
+        self.suspects = SuspectRunner(self.backend, [lane], guards.room, 5.0)
         parts = SharedParts(
-            self.backend, given, pipeline, self.held, self.settler, limits, listeners, guards.backend_breaker()
+            self.backend, given, pipeline, self.held, self.settler, limits, listeners, breaker, self.suspects
         )
-        self.leaser = Leaser(Lane(queues=("a", "b")), self.inbox, parts, self._answered)
+        self.leaser = Leaser(lane, self.inbox, parts, self._answered)
 
     def put(self, queue, *ids):
         self.backend.put([Message(id=id, queue=queue, body=b"sealed", handler="h") for id in ids])
@@ -158,21 +159,6 @@ def test_a_limited_worker_whose_backend_failed_leases_up_to_its_limit(bench):
     rescue.cancel()
 
     assert one.states("1") == ["leased"]
-
-
-def test_a_suspect_is_handed_back_at_no_attempt_while_another_job_is_held(bench, lease_of):
-    one = bench(concurrency=2)
-    one.held.hold([lease_of()], 0.0, 15.0)
-    one.put("a", "1")
-    one.backend.suspect = True
-
-    one.leaser.run()
-    one.settler.stop()
-    one.settler.run()
-
-    assert one.inbox.take_back() == []
-    assert one.states("1") == ["ready"]
-    assert one.backend.jobs.find("1").attempts == 0
 
 
 def test_listeners_receive_what_was_leased_by_queue(bench):

@@ -59,7 +59,7 @@ def test_an_interrupted_job_goes_back_uncharged_at_once(attempt_of):
 
     verdict = decide(attempt, outcome("interrupted", reason="interrupted"), QUICK)
 
-    assert verdict == Nack(lease=attempt.ticket, reason="interrupted")
+    assert verdict == Nack(lease=attempt.ticket, reason="interrupted", inconclusive=True)
 
 
 def test_a_job_killed_because_of_its_neighbour_goes_back_uncharged_at_once(attempt_of):
@@ -67,15 +67,23 @@ def test_a_job_killed_because_of_its_neighbour_goes_back_uncharged_at_once(attem
 
     verdict = decide(attempt, outcome("neighbour", reason="neighbour"), QUICK)
 
-    assert verdict == Nack(lease=attempt.ticket, reason="neighbour")
+    assert verdict == Nack(lease=attempt.ticket, reason="neighbour", inconclusive=True)
 
 
-def test_a_job_that_may_have_killed_its_process_goes_back_as_a_suspect(attempt_of):
-    attempt = attempt_of()
+@pytest.mark.parametrize(
+    ("vanished", "suspect_after", "charge"),
+    [(0, 3, "vanished"), (1, 3, "vanished"), (2, 3, "suspect"), (0, 1, "suspect")],
+)
+def test_a_job_that_may_have_killed_its_process_several_times_in_a_row_becomes_a_suspect(
+    attempt_of, vanished, suspect_after, charge
+):
+    attempt = attempt_of(vanished=vanished)
 
-    verdict = decide(attempt, outcome("suspect", failure=FAILURE, reason="suspect"), QUICK)
+    verdict = decide(
+        attempt, outcome("vanished", failure=FAILURE, reason="vanished"), QUICK, suspect_after=suspect_after
+    )
 
-    assert verdict == Nack(lease=attempt.ticket, charge="suspect", failure=FAILURE, reason="suspect")
+    assert verdict == Nack(lease=attempt.ticket, charge=charge, failure=FAILURE, reason="vanished")
 
 
 @pytest.mark.parametrize(("crashes", "delay"), [(0, 0.0), (1, 1.0), (2, 1.0)])
@@ -208,6 +216,7 @@ def test_a_job_before_its_expiry_may_run(attempt_of):
         (Nack, {}, Status.POSTPONED, False),
         (Nack, {"charge": "attempt"}, Status.REQUEUED, True),
         (Nack, {"charge": "crash"}, Status.REQUEUED, True),
+        (Nack, {"charge": "vanished"}, Status.POSTPONED, False),
         (Nack, {"charge": "suspect"}, Status.POSTPONED, False),
         (Abandon, {"reason": "retries_exhausted", "charge": "attempt"}, Status.DEAD_LETTERED, True),
         (Abandon, {"reason": "timeout", "charge": "attempt"}, Status.DEAD_LETTERED, True),

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from tenure.app.explain.facts import AttemptSummary, ExplainFacts, Explanation, Reason
 from tenure.backends.ledger import TickRecord
+from tenure.backends.messages import suspects_key
 from tenure.backends.records import JobRecord
 from tenure.clock import MICROSECOND
 from tenure.definition.job import DEFAULT_MAX_CRASHES
@@ -201,6 +202,13 @@ def attempts(job: JobRecord) -> tuple[AttemptSummary, ...]:
 def guard_reasons(facts: ExplainFacts) -> Iterator[Reason]:
     """One reason for each guard that refuses the job; the one that the job is parked for comes first."""
     job = facts.job
+    if job.waits_for == suspects_key(job.queue):
+        yield Reason(
+            code="suspect",
+            text="the last workers that had it vanished, one after the other: it runs alone next",
+            advice="each worker of its queue starts a process for that within seconds",
+        )
+        return
     refusals = list(_refusals(facts))
     refusals.sort(key=lambda each: each[0].key != job.waits_for)
     for refusal, state in refusals:

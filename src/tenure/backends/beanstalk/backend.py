@@ -1,4 +1,4 @@
-"""BeanstalkBackend: the eight verbs on tubes.
+"""BeanstalkBackend: the verbs on tubes.
 
 A lease is a reservation. When its connection is lost, the server takes the job back at once, otherwise after its TTR.
 New counters are written into a copy, which is put before the old job is deleted. A crash in between duplicates the job
@@ -19,7 +19,7 @@ from tenure.backends.beanstalk.claims import BeanstalkClaims
 from tenure.backends.beanstalk.connection import ConnectionLost, ConnectionPool, PooledConnection, Reservation
 from tenure.backends.beanstalk.copies import JobCopies, JobCopy
 from tenure.backends.beanstalk.dead_letters import BeanstalkDeadLetters
-from tenure.backends.beanstalk.protocol import Tubes, server_priority, whole_seconds
+from tenure.backends.beanstalk.protocol import Tubes, server_priority, statistic, whole_seconds
 from tenure.backends.beanstalk.server import BeanstalkQueueCounts, BeanstalkServer
 from tenure.backends.contract import Backend
 from tenure.backends.message_state import (
@@ -30,7 +30,17 @@ from tenure.backends.message_state import (
     new_state,
     settled_state,
 )
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, ReapedLease
+from tenure.backends.messages import (
+    DEFAULT_SUSPECT_AFTER,
+    SUSPECT,
+    Abandon,
+    Ack,
+    Lease,
+    Message,
+    Nack,
+    ReapedLease,
+    vanished_after,
+)
 from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError, InvalidPayload, PartialPut
 from tenure.wire.signing import Ring
@@ -43,7 +53,7 @@ Item = tuple[int, T, Reservation]  # position, verdict or lease, what is held
 
 
 class BeanstalkBackend(Backend):
-    """The eight verbs on one server."""
+    """The verbs on one server."""
 
     def __init__(self, pool: ConnectionPool, tubes: Tubes, clock: Clock, ttr: int) -> None:
         self._pool = pool
@@ -77,11 +87,7 @@ class BeanstalkBackend(Backend):
 
     def lease(self, queues: Sequence[str], *, limit: int, seconds: float, wait: float = 0.0) -> list[Lease]:
         """A wait of half a second or more is rounded up to whole seconds, the unit of the server."""
-        if seconds > self._ttr:
-            raise BackendError(
-                f"a lease of {seconds:g} s is longer than the TTR of {self._ttr} s that jobs are put with; "
-                f"shorten the setting 'lease', or set the option ttr={whole_seconds(seconds)} in the beanstalk URL"
-            )
+        self._check_ttr(seconds)
         with self._pool.borrow() as pooled:
             leases = self._claims.take(pooled, queues, limit, seconds)
         if leases or wait < 0.5:
@@ -102,7 +108,7 @@ class BeanstalkBackend(Backend):
         def move(pooled: PooledConnection, items: list[Item[Abandon]]) -> set[int]:
             copies = []
             for index, verdict, held in items:
-                after = settled_state(held.state, held.lease, verdict.charge, verdict.failure)
+                after = settled_state(held.state, verdict)
                 dead = dead_state(after, held.lease, verdict.reason, self._clock.now())
                 copies.append(self._copy(index, held, dead))
             return self._copies.replace_buried(pooled.connection, copies)
@@ -122,26 +128,46 @@ class BeanstalkBackend(Backend):
 
         return self._apply(leases, leases, touch)
 
-    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
+    def reap(self, queues: Sequence[str], *, suspect_after: int = DEFAULT_SUSPECT_AFTER) -> list[ReapedLease]:
         """Returns the expired leases of this process; the server itself takes back those of other processes."""
         now = self._clock.monotonic()
         expired = [held for held in self._pool.reservations() if held.expires <= now and held.lease.queue in queues]
 
         def give_back(pooled: PooledConnection, items: list[Item[Lease]]) -> set[int]:
-            copies = [self._copy(index, held, expired_state(held.state, held.lease)) for index, _, held in items]
+            copies = [
+                self._copy(index, held, expired_state(held.state, held.lease, suspect_after))
+                for index, _, held in items
+            ]
             self._copies.replace(pooled.connection, copies)
             return {index for index, _, _ in items}
 
         leases = [held.lease for held in expired]
         settled_meanwhile = {(lease.id, lease.fence) for lease in self._apply(leases, leases, give_back)}
         return [
-            ReapedLease(lease.id, lease.queue, lease.suspect)
+            ReapedLease(lease.id, lease.queue, lease.alone)
             for lease in leases
             if (lease.id, lease.fence) not in settled_meanwhile
         ]
 
+    def has_suspects(self, queues: Sequence[str]) -> bool:
+        with self._pool.borrow() as pooled:
+            replies = pooled.connection.exchange([protocol.stats_tube(self._tubes.suspects(queue)) for queue in queues])
+        return any(statistic(reply.data, b"current-jobs-ready") for reply in replies)
+
+    def lease_suspect(self, queues: Sequence[str], *, seconds: float) -> list[Lease]:
+        self._check_ttr(seconds)
+        with self._pool.borrow() as pooled:
+            return self._claims.take_suspect(pooled, queues, seconds)
+
     def close(self) -> None:
         self._pool.close()
+
+    def _check_ttr(self, seconds: float) -> None:
+        if seconds > self._ttr:
+            raise BackendError(
+                f"a lease of {seconds:g} s is longer than the TTR of {self._ttr} s that jobs are put with; "
+                f"shorten the setting 'lease', or set the option ttr={whole_seconds(seconds)} in the beanstalk URL"
+            )
 
     def _put(self, message: Message, now: int) -> bytes:
         job = self._copies.encode(new_state(message, now), message.body)
@@ -158,20 +184,22 @@ class BeanstalkBackend(Backend):
         """A job without new counters is released and keeps its place; the others are replaced by a copy."""
         released, copies = [], []
         for index, verdict, held in items:
-            if verdict.charge is None and verdict.failure is None and not held.lease.suspect and not held.state.died:
+            same_counters = verdict.charge is None and vanished_after(verdict) == held.lease.vanished
+            if same_counters and verdict.failure is None and not held.state.died:
                 command = protocol.release(
                     _job(held), server_priority(held.lease.priority, held.state.place), whole_seconds(verdict.delay)
                 )
                 released.append((index, command))
             else:
-                after = settled_state(held.state, held.lease, verdict.charge, verdict.failure)
+                after = settled_state(held.state, verdict)
                 copies.append(self._copy(index, held, after, whole_seconds(verdict.delay)))
         return _answered(pooled, released, b"RELEASED") | self._copies.replace(pooled.connection, copies)
 
     def _copy(self, index: int, held: Reservation, state: MessageState, delay: int = 0) -> JobCopy:
         job = _job(held)
         state = structs.replace(state, place=state.place or job, replaces=job)
-        return JobCopy(index, job, self._tubes.tube(held.lease.queue), state, held.lease.body, delay)
+        tube = self._tubes.suspects if state.vanished == SUSPECT else self._tubes.tube
+        return JobCopy(index, job, tube(held.lease.queue), state, held.lease.body, delay)
 
     def _settle(
         self, verdicts: Sequence[V], settle: Callable[[PooledConnection, list[Item[V]]], set[int]]

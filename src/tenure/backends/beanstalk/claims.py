@@ -26,7 +26,7 @@ class ReservedJob(NamedTuple):
     def counters(self) -> LeaseCounters:
         state, stats = self.state, self.stats
         if stats.reserves == 1 and not state.died:  # a shortcut for nearly all jobs
-            return LeaseCounters(state.fence + 1, state.attempts, state.crashes, state.suspect)
+            return LeaseCounters(state.fence + 1, state.attempts, state.crashes, state.vanished)
         return lease_counters(state, stats.reserves, stats.vanished)
 
 
@@ -39,22 +39,26 @@ class BeanstalkClaims:
         self._clock = clock
         self._owner = owner
 
-    def take(
-        self, pooled: PooledConnection, queues: Sequence[str], limit: int, seconds: float, *, alone: bool = True
-    ) -> list[Lease]:
-        """Jobs that are ready now, from the first queue first; a suspect is granted alone, and only with `alone`."""
+    def take(self, pooled: PooledConnection, queues: Sequence[str], limit: int, seconds: float) -> list[Lease]:
+        """Jobs that are ready now, from the first queue first."""
         leases: list[Lease] = []
         for queue in queues:
             wanted = found = 0
+            tube = self._tubes.tube(queue)
             while wanted == found and len(leases) < limit:
                 wanted = min(limit - len(leases), MAX_COMMANDS)
-                reserved = _reserve(pooled, [self._tubes.tube(queue)], wanted)
+                reserved = _reserve(pooled, [tube], wanted)
                 found = len(reserved)
-                granted, met_suspect = self._grant(pooled, reserved, seconds, alone and not leases, queue)
-                leases += granted
-                if met_suspect:
-                    return leases
+                leases += self._grant(pooled, reserved, seconds, tube)
         return leases
+
+    def take_suspect(self, pooled: PooledConnection, queues: Sequence[str], seconds: float) -> list[Lease]:
+        """One suspect that is ready now."""
+        for queue in queues:
+            tube = self._tubes.suspects(queue)
+            if leases := self._grant(pooled, _reserve(pooled, [tube], 1), seconds, tube):
+                return leases
+        return []
 
     def wait(
         self, pooled: PooledConnection, queues: Sequence[str], limit: int, seconds: float, wait: float
@@ -65,49 +69,38 @@ class BeanstalkClaims:
         while (left := give_up - self._clock.monotonic()) > 0:
             started = self._clock.monotonic()
             reserved = _reserve(pooled, tubes, 1, math.ceil(left))
-            leases, met_suspect = self._grant(pooled, reserved, seconds, alone=True)
-            if leases:
-                others = limit - 1 if not met_suspect else 0
-                return leases + self.take(pooled, [leases[0].queue], others, seconds, alone=False)
+            if leases := self._grant(pooled, reserved, seconds):
+                return leases + self.take(pooled, [leases[0].queue], limit - 1, seconds)
             if not reserved and self._clock.monotonic() - started < 0.5:
                 return []  # the server refused the wait; the caller tries again
         return []
 
     def _grant(
-        self, pooled: PooledConnection, reserved: Sequence[Reply], seconds: float, alone: bool, queue: str | None = None
-    ) -> tuple[list[Lease], bool]:
-        """Leases up to the first suspect, and whether one was met; the jobs behind it go back to their place."""
+        self, pooled: PooledConnection, reserved: Sequence[Reply], seconds: float, tube: bytes | None = None
+    ) -> list[Lease]:
+        """Leases on these jobs, which are all of one tube if it is given."""
         leases: list[Lease] = []
-        behind: list[bytes] = []
-        met_suspect = False
         expires = self._clock.monotonic() + seconds
-        for found in self._leasable(pooled, self._read(pooled, reserved, queue), seconds):
+        for found in self._leasable(pooled, self._read(pooled, reserved, tube), seconds):
             counters = found.counters()
-            if met_suspect or (counters.suspect and (leases or not alone)):
-                met_suspect = True
-                behind.append(protocol.release(found.job, server_priority(found.state.priority, found.state.place), 0))
-                continue
-            met_suspect = counters.suspect
             lease = Lease(
                 id=found.state.id,
-                queue=queue or self._tubes.queue(found.stats.tube),
+                queue=self._tubes.queue(found.stats.tube),
                 body=found.body,
                 owner=self._owner,
                 fence=counters.fence,
                 attempts=counters.attempts,
                 crashes=counters.crashes,
-                suspect=counters.suspect,
+                vanished=counters.vanished,
                 priority=found.state.priority,
                 due=found.state.due,
                 token=(pooled.connection.number, found.job),
             )
             pooled.held[found.job] = Reservation(lease, found.state, expires)
             leases.append(lease)
-        if behind:
-            pooled.connection.exchange(behind)
-        return leases, met_suspect
+        return leases
 
-    def _read(self, pooled: PooledConnection, reserved: Sequence[Reply], queue: str | None) -> list[ReservedJob]:
+    def _read(self, pooled: PooledConnection, reserved: Sequence[Reply], tube: bytes | None) -> list[ReservedJob]:
         """Decode jobs, ask the server for their statistics, and delete the old jobs that they replace."""
         if not reserved:
             return []
@@ -120,7 +113,7 @@ class BeanstalkClaims:
         answers = pooled.connection.exchange(commands, meanwhile=decode_all)
         if replaced := [protocol.delete(state.replaces) for state, _ in decoded if state.replaces]:
             pooled.connection.exchange(replaced)
-        expected = JobStats(self._tubes.tube(queue), self._copies.ttr, 1, 0, 0, 0) if queue else None
+        expected = JobStats(tube, self._copies.ttr, 1, 0, 0, 0) if tube else None
         return [
             ReservedJob(reply.number, state, body, parse_job_stats(answer.data, expected))
             for reply, (state, body), answer in zip(reserved, decoded, answers, strict=True)

@@ -134,8 +134,11 @@ LIST_TUBES = b"list-tubes\r\n"
 STATS = b"stats\r\n"
 
 
+_SUSPECTS = b"(suspects)"  # no name of a queue has parentheses
+
+
 class Tubes:
-    """One tube for each queue, with a prefix that separates our tubes from those of other programs."""
+    """One tube for each queue, and one for its suspects, with a prefix that separates ours from those of others."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix.encode("ascii")
@@ -147,8 +150,14 @@ class Tubes:
     def tubes(self, queues: Sequence[str]) -> list[bytes]:
         return [self.tube(queue) for queue in queues]
 
+    def suspects(self, queue: str) -> bytes:
+        return self.tube(queue) + _SUSPECTS
+
+    def holds_suspects(self, tube: bytes) -> bool:
+        return tube.endswith(_SUSPECTS)
+
     def queue(self, tube: bytes) -> str:
-        return tube.removeprefix(self._prefix).decode("ascii")
+        return tube.removeprefix(self._prefix).removesuffix(_SUSPECTS).decode("ascii")
 
     def ours(self, listed: bytes) -> list[bytes]:
         """The tubes in the server's list that have our prefix."""

@@ -9,6 +9,7 @@ from tenure.backends.records import Fact
 from tenure.events import JOB_STATES
 
 _SERVER_STATES = {"ready": b"ready", "delayed": b"delayed", "leased": b"reserved", "dead": b"buried"}
+_SUSPECT_STATES = {"parked": b"ready", "delayed": b"delayed", "leased": b"reserved", "dead": b"buried"}
 
 
 class BeanstalkQueueCounts:
@@ -23,9 +24,12 @@ class BeanstalkQueueCounts:
             replies = pooled.connection.exchange([protocol.stats_tube(tube) for tube in tubes])
         found: dict[str, dict[str, int]] = {}
         for tube, reply in zip(tubes, replies, strict=True):
-            live = {state: statistic(reply.data, b"current-jobs-" + word) for state, word in _SERVER_STATES.items()}
+            states = _SUSPECT_STATES if self._tubes.holds_suspects(tube) else _SERVER_STATES
+            live = {state: statistic(reply.data, b"current-jobs-" + word) for state, word in states.items()}
             if any(live.values()):
-                found[self._tubes.queue(tube)] = {**dict.fromkeys(JOB_STATES, 0), **live}
+                counts = found.setdefault(self._tubes.queue(tube), dict.fromkeys(JOB_STATES, 0))
+                for state, count in live.items():
+                    counts[state] += count
         return found
 
     def oldest(self, queues: Sequence[str]) -> None:

@@ -14,7 +14,19 @@ from tenure.backends.memory.jobs import MemoryArchive, MemoryControl, MemoryDead
 from tenure.backends.memory.ledger import MemoryLedger
 from tenure.backends.memory.table import JobEntry, JobTable
 from tenure.backends.memory.workers import MemoryStats, MemoryWorkers
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, ReapedLease
+from tenure.backends.messages import (
+    DEFAULT_SUSPECT_AFTER,
+    SUSPECT,
+    Abandon,
+    Ack,
+    Lease,
+    Message,
+    Nack,
+    Park,
+    ReapedLease,
+    vanished_after,
+    vanished_after_expiry,
+)
 from tenure.backends.url import options
 from tenure.clock import MICROSECOND, Clock, SystemClock
 from tenure.guards.store import MemoryStore
@@ -23,7 +35,7 @@ V = TypeVar("V", Ack, Nack, Abandon, Park)
 
 
 class MemoryBackend(Backend):
-    """The eight verbs; the parts work on the same table."""
+    """The verbs; the parts work on the same table."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -91,19 +103,28 @@ class MemoryBackend(Backend):
                     entry.expires = self._clock.now() + round(seconds * MICROSECOND)
             return lost
 
-    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
+    def reap(self, queues: Sequence[str], *, suspect_after: int = DEFAULT_SUSPECT_AFTER) -> list[ReapedLease]:
         table = self._table
         with table.changed:
             now = self._clock.now()
             held = [table.entries[id] for queue in queues for id in table.leased[queue]]
             reaped = []
             for entry in [entry for entry in held if entry.expires <= now]:
-                reaped.append(ReapedLease(entry.message.id, entry.message.queue, entry.suspect))
-                entry.crashes += entry.suspect
-                entry.suspect = True
+                crashed = entry.vanished == SUSPECT
+                reaped.append(ReapedLease(entry.message.id, entry.message.queue, crashed))
+                entry.crashes += crashed
+                entry.vanished = vanished_after_expiry(entry.vanished, suspect_after)
                 table.go_back(entry, 0, now)
             table.changed.notify_all()
             return reaped
+
+    def has_suspects(self, queues: Sequence[str]) -> bool:
+        with self._table.changed:
+            return self._table.has_suspects(queues)
+
+    def lease_suspect(self, queues: Sequence[str], *, seconds: float) -> list[Lease]:
+        with self._table.changed:
+            return self._table.take_suspect(queues, seconds)
 
     def close(self) -> None:
         """Nothing to release: the jobs live as long as this object."""
@@ -135,7 +156,7 @@ class MemoryBackend(Backend):
     def _return(self, entry: JobEntry, verdict: Nack) -> None:
         now = self._clock.now()
         entry.charge(verdict.charge, verdict.failure)
-        entry.suspect = verdict.charge == "suspect"
+        entry.vanished = vanished_after(verdict)
         self._table.go_back(entry, now + round(verdict.delay * MICROSECOND), now)
 
     def _park(self, entry: JobEntry, verdict: Park) -> None:

@@ -109,7 +109,7 @@ class MemoryDeadLetters:
                 entry.place = (-entry.message.priority, self._table.next_key())
                 entry.due = now
                 entry.attempts = entry.crashes = 0
-                entry.suspect, entry.ended, entry.reason, entry.finished = False, None, None, None
+                entry.vanished, entry.ended, entry.reason, entry.finished = 0, None, None, None
                 self._table.wait_until(entry, 0, now)
             self._table.changed.notify_all()
             return [entry.message.id for entry in entries]

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from tenure.backends.messages import ON_REQUEST, Abandon, Ack, Charge, Lease, Message
+from tenure.backends.messages import ON_REQUEST, SUSPECT, Abandon, Ack, Charge, Lease, Message, suspects_key
 from tenure.backends.records import JobRecord
 from tenure.clock import MICROSECOND, Clock
 from tenure.definition.context import Progress
@@ -29,7 +29,7 @@ class JobEntry:
         self.place = (-message.priority, key)
         self.state = "ready"
         self.attempts = self.crashes = self.fence = 0
-        self.suspect = False
+        self.vanished = 0
         self.expires = 0
         self.progress: Progress | None = None
         self.ended: Ack | Abandon | None = None
@@ -98,21 +98,30 @@ class JobTable:
         return self._sequence
 
     def take(self, queues: Sequence[str], limit: int, seconds: float) -> list[Lease]:
-        """Grant leases in order; a suspect is granted alone."""
+        """Grant leases in order."""
         now = self.clock.now()
         leases: list[Lease] = []
         for queue in queues:
+            if len(leases) >= limit:
+                break
             self._promote(queue, now)
             ready = self._ready[queue]
             while ready and len(leases) < limit:
-                entry = self.entries[ready[0][1]]
-                if entry.suspect and leases:
-                    return leases
-                heapq.heappop(ready)
+                entry = self.entries[heapq.heappop(ready)[1]]
                 leases.append(self._grant(entry, now + round(seconds * MICROSECOND)))
-                if entry.suspect:
-                    return leases
         return leases
+
+    def has_suspects(self, queues: Sequence[str]) -> bool:
+        return any(self._parked[suspects_key(queue)] for queue in queues)
+
+    def take_suspect(self, queues: Sequence[str], seconds: float) -> list[Lease]:
+        """Grant one suspect of these queues, if there is one."""
+        for queue in queues:
+            if suspects := self._parked[suspects_key(queue)]:
+                entry = self.entries[heapq.heappop(suspects)[1]]
+                entry.waits_for = None
+                return [self._grant(entry, self.clock.now() + round(seconds * MICROSECOND))]
+        return []
 
     def until_due(self, queues: Sequence[str]) -> float:
         dues = [self._delayed[queue][0][0] for queue in queues if self._delayed[queue]]
@@ -130,11 +139,13 @@ class JobTable:
         return entry is not None and hold.id in self.leased[entry.message.queue] and entry.fence == hold.fence
 
     def wait_until(self, entry: JobEntry, due: int, now: int) -> None:
-        """Make a job ready, or delayed until `due`; its place in the order stays."""
+        """Make a job ready, or delayed until `due`; its place in the order stays. A suspect waits apart."""
         queue, id = entry.message.queue, entry.message.id
         if due > now:
             entry.state, entry.expires = "delayed", due
             heapq.heappush(self._delayed[queue], (due, entry.key, id))
+        elif entry.vanished == SUSPECT:
+            self.park(entry, suspects_key(queue), None)
         else:
             entry.state = "ready"
             heapq.heappush(self._ready[queue], (entry.place, id))
@@ -198,7 +209,7 @@ class JobTable:
             fence=entry.fence,
             attempts=entry.attempts,
             crashes=entry.crashes,
-            suspect=entry.suspect,
+            vanished=entry.vanished,
             priority=message.priority,
             due=entry.due,
             token=entry.key,

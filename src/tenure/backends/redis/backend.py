@@ -1,4 +1,4 @@
-"""RedisBackend: the eight verbs as Lua scripts, one call per queue.
+"""RedisBackend: the verbs as Lua scripts, one call per queue.
 
 A lease is a member of a sorted set and is lost when it is reaped; the call that removes it settles the job in the same
 step. `abandon` leaves the record where it is. Order is strict: priority, then enqueue. Time is the server's.
@@ -9,7 +9,7 @@ put by its id.
 from collections.abc import Sequence
 
 from tenure.backends.contract import Backend
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, ReapedLease
+from tenure.backends.messages import DEFAULT_SUSPECT_AFTER, Abandon, Ack, Lease, Message, Nack, ReapedLease
 from tenure.backends.redis import codec
 from tenure.backends.redis.archive import RedisArchive
 from tenure.backends.redis.claims import RedisClaims
@@ -71,8 +71,14 @@ class RedisBackend(Backend):
     def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
         return self._settlements.renew(leases, seconds=seconds)
 
-    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
-        return self._claims.reap(queues)
+    def reap(self, queues: Sequence[str], *, suspect_after: int = DEFAULT_SUSPECT_AFTER) -> list[ReapedLease]:
+        return self._claims.reap(queues, suspect_after=suspect_after)
+
+    def has_suspects(self, queues: Sequence[str]) -> bool:
+        return self._claims.has_suspects(queues)
+
+    def lease_suspect(self, queues: Sequence[str], *, seconds: float) -> list[Lease]:
+        return self._claims.lease_suspect(queues, seconds=seconds)
 
     def close(self) -> None:
         self._client.close()

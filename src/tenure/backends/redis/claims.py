@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from tenure.backends.messages import Lease, ReapedLease
+from tenure.backends.messages import DEFAULT_SUSPECT_AFTER, Lease, ReapedLease
 from tenure.backends.redis import codec
 from tenure.backends.redis.connections import Argument, RedisClient, Unconfirmed, with_retries
 from tenure.backends.redis.scripts import KeyNames, Scripts
@@ -48,12 +48,26 @@ class RedisClaims:
                     raise
                 broken = True  # perhaps only an idle connection was cut: try one more claim
 
-    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
+    def has_suspects(self, queues: Sequence[str]) -> bool:
+        keys = [f"{self._names.queue(queue)}:suspects" for queue in queues]
+        return any(with_retries(partial(self._client.ask, "EXISTS", key)) for key in keys)
+
+    def lease_suspect(self, queues: Sequence[str], *, seconds: float) -> list[Lease]:
+        microseconds = round(seconds * MICROSECOND)
+        if regained := self._regain(microseconds):
+            return regained
+        for queue in queues:
+            owner, reply = self._run_claim("lease_suspect", queue, [microseconds])
+            if len(reply) > 2:
+                return self._leases(reply, queue, owner)
+        return []
+
+    def reap(self, queues: Sequence[str], *, suspect_after: int = DEFAULT_SUSPECT_AFTER) -> list[ReapedLease]:
         reaped: list[ReapedLease] = []
         for queue in queues:
             key, full = self._names.queue(queue), True
             while full:
-                found = with_retries(partial(self._scripts.run, "reap", key, [_REAP_BATCH]))
+                found = with_retries(partial(self._scripts.run, "reap", key, [_REAP_BATCH, suspect_after]))
                 reaped += [
                     ReapedLease(id.decode("utf-8", "replace"), queue, bool(crashed))
                     for id, crashed in zip(found[::2], found[1::2], strict=True)
@@ -68,28 +82,28 @@ class RedisClaims:
         if leases:
             return leases, 0.0
         for queue in queues:
-            wanted: list[Argument] = [microseconds, limit - len(leases), int(not leases), int(woken)]
+            wanted: list[Argument] = [microseconds, limit - len(leases), int(woken)]
             try:
-                owner, reply = self._claim_from(queue, wanted)
+                owner, reply = self._run_claim("claim", queue, wanted)
             except BackendUnavailable:
                 if leases:  # return these leases; the next call asks about the unanswered claim
                     break
                 if regained := self._regain(microseconds):
                     return regained, 0.0
-                owner, reply = self._claim_from(queue, wanted)
+                owner, reply = self._run_claim("claim", queue, wanted)
             if len(reply) == 2:
                 if reply[1]:
                     until_due = min(until_due, (int(reply[1]) - int(reply[0])) / MICROSECOND)
                 continue
             leases += self._leases(reply, queue, owner)
-            if reply[4] or len(leases) >= limit:
+            if len(leases) >= limit:
                 break
         return leases, max(0.0, until_due)
 
-    def _claim_from(self, queue: str, wanted: Sequence[Argument]) -> tuple[str, Any]:
+    def _run_claim(self, script: str, queue: str, wanted: Sequence[Argument]) -> tuple[str, Any]:
         owner = f"{self._owner}.{next(self._claims)}"
         try:
-            return owner, self._scripts.run("claim", self._names.queue(queue), [owner, *wanted])
+            return owner, self._scripts.run(script, self._names.queue(queue), [owner, *wanted])
         except BackendUnavailable:
             self._unconfirmed.add_claim(queue, owner)
             raise
@@ -112,7 +126,7 @@ class RedisClaims:
 
     def _leases(self, reply: Any, queue: str, owner: str) -> list[Lease]:
         """A lease for each record of a reply, one by one: a record that cannot be read has no effect on the others."""
-        _, popped, metas, records, _ = reply
+        _, popped, metas, records = reply
         if not metas:
             metas = itertools.repeat(None)
         decode, leases = codec.decode_lease, []

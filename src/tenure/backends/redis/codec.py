@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park
+from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, vanished_after
 from tenure.backends.records import JobRecord, NewDeadLetter
 from tenure.clock import MICROSECOND
 from tenure.definition.context import Progress
@@ -37,7 +37,7 @@ class StoredOutcome(Struct, array_like=True):
 
 
 _decode_outcome = msgspec.json.Decoder(StoredOutcome).decode
-_COUNTERS = re.compile(rb"(?=.{7,31}\Z)([0-9]+) ([0-9]+) ([0-9]{1,9}) ([0-9])")
+_COUNTERS = re.compile(rb"(?=.{7,32}\Z)([0-9]+) ([0-9]+) ([0-9]{1,9}) (-1|[0-9]{1,9})")
 _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError)
 
 
@@ -78,7 +78,7 @@ def decode_lease(id: bytes, place: bytes, meta: bytes | None, record: bytes, que
     try:
         head, _, body = record.partition(b"\n")
         due = int(head.split(b" ", 3)[2])
-        attempts, crashes, fence, suspect = decode_counters(meta)
+        attempts, crashes, fence, vanished = decode_counters(meta)
     except (ValueError, IndexError, AttributeError):
         return _damaged_lease(id, place, meta, record, queue, owner)
     return Lease(
@@ -89,7 +89,7 @@ def decode_lease(id: bytes, place: bytes, meta: bytes | None, record: bytes, que
         fence=fence + 1,
         attempts=attempts,
         crashes=crashes,
-        suspect=suspect,
+        vanished=vanished,
         priority=_MAX_PRIORITY - int(place) // PRIORITY_STEP,
         due=due,
         token=(place.decode(), head),
@@ -100,7 +100,7 @@ def _damaged_lease(id: bytes, place: bytes, meta: bytes | None, record: bytes | 
     """The lease of a job whose record or counters another program changed; the fence is what the script counted."""
     what = "has no record" if record is None else f"has the record {record[:40]!r} and the counters {meta!r:.40}"
     has_counters = meta is not None and _COUNTERS.fullmatch(meta)
-    attempts, crashes, fence, _ = decode_counters(meta) if has_counters else (0, 0, 0, False)
+    attempts, crashes, fence, _ = decode_counters(meta) if has_counters else (0, 0, 0, 0)
     return Lease(
         id=id.decode(),
         queue=queue,
@@ -109,7 +109,7 @@ def _damaged_lease(id: bytes, place: bytes, meta: bytes | None, record: bytes | 
         fence=fence + 1,
         attempts=attempts,
         crashes=crashes,
-        suspect=False,
+        vanished=0,
         priority=_MAX_PRIORITY - int(place) // PRIORITY_STEP,
         due=0,
         token=(place.decode(), b""),
@@ -117,22 +117,22 @@ def _damaged_lease(id: bytes, place: bytes, meta: bytes | None, record: bytes | 
     )
 
 
-def decode_counters(meta: bytes | None) -> tuple[int, int, int, bool]:
-    """Raises ValueError where the function `split` of prelude.lua finds no counters."""
+def decode_counters(meta: bytes | None) -> tuple[int, int, int, int]:
+    """Attempts, crashes, fence and vanished; raises ValueError where the function `split` of prelude.lua finds none."""
     if not meta:
-        return 0, 0, 0, False
+        return 0, 0, 0, 0
     found = _COUNTERS.fullmatch(meta)
     if found is None:
         raise ValueError(f"no counters: {meta!r:.80}")
-    attempts, crashes, fence, suspect = found.groups()
-    return int(attempts), int(crashes), int(fence), suspect == b"1"
+    attempts, crashes, fence, vanished = found.groups()
+    return int(attempts), int(crashes), int(fence), int(vanished)
 
 
 def encode_counters(verdict: Nack) -> str:
     lease = verdict.lease
     attempts = lease.attempts + (verdict.charge == "attempt")
     crashes = lease.crashes + (verdict.charge == "crash")
-    return f"{attempts} {crashes} {lease.fence} {int(verdict.charge == 'suspect')}"
+    return f"{attempts} {crashes} {lease.fence} {vanished_after(verdict)}"
 
 
 def park_arguments(verdict: Park) -> tuple[str, str, str, int]:
@@ -140,7 +140,7 @@ def park_arguments(verdict: Park) -> tuple[str, str, str, int]:
     lease = verdict.lease
     place, head = lease.token
     enqueued = int(head.split(b" ", 2)[1]) // 1000
-    counts = f"{lease.attempts} {lease.crashes} {lease.fence} {int(lease.suspect)}"
+    counts = f"{lease.attempts} {lease.crashes} {lease.fence} {lease.vanished}"
     return place, counts, verdict.key, (_MAX_PRIORITY - lease.priority) * 10**13 + enqueued
 
 

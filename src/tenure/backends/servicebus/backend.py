@@ -1,8 +1,9 @@
-"""ServiceBusBackend: the eight verbs on queues of a namespace.
+"""ServiceBusBackend: the verbs on queues of a namespace.
 
 A lease is a lock of the service, so the recovery of a job takes as long as the queue's lock. New counters are written
 into a copy, which is sent before the old message is completed. After a crash in between, the copy is sent again under
 the same name, and duplicate detection drops it where it is on. Jobs run by arrival; a returned job goes to the end.
+A suspect is deferred by the worker that receives it, and is found among the first messages of its queue.
 """
 
 import secrets
@@ -21,7 +22,7 @@ from tenure.backends.message_state import (
     new_state,
     settled_state,
 )
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, ReapedLease
+from tenure.backends.messages import DEFAULT_SUSPECT_AFTER, Abandon, Ack, Lease, Message, Nack, ReapedLease
 from tenure.backends.servicebus.codec import MAX_TEXT_LENGTH, dead_letter_description, encode
 from tenure.backends.servicebus.dead_letters import ServiceBusDeadLetters
 from tenure.backends.servicebus.entity import Entity, TooLarge
@@ -36,7 +37,7 @@ _RESERVED_BYTES = 4096  # room in every new message for the state of later copie
 
 
 class ServiceBusBackend(Backend):
-    """The eight verbs on one namespace."""
+    """The verbs on one namespace."""
 
     def __init__(self, namespace: Namespace, clock: Clock) -> None:
         self._namespace = namespace
@@ -79,7 +80,7 @@ class ServiceBusBackend(Backend):
             now = self._clock.now()
             copies = []
             for verdict, held in items:
-                after = settled_state(held.state, held.lease, verdict.charge, verdict.failure)
+                after = settled_state(held.state, verdict)
                 due = now + round(verdict.delay * MICROSECOND) if verdict.delay else 0
                 copies.append((held, after, due))
             return self._replace(entity, copies)
@@ -90,7 +91,7 @@ class ServiceBusBackend(Backend):
         def move(entity: Entity, items: list[tuple[Abandon, LockedMessage]]) -> set[int]:
             done = set()
             for index, (verdict, held) in enumerate(items):
-                after = settled_state(held.state, held.lease, verdict.charge, verdict.failure)
+                after = settled_state(held.state, verdict)
                 dead = dead_state(after, held.lease, verdict.reason, self._clock.now())
                 description = dead_letter_description(self._codec, dead, held.lease.body)
                 if entity.dead_letter(held.token, verdict.reason[:MAX_TEXT_LENGTH], description):
@@ -110,20 +111,25 @@ class ServiceBusBackend(Backend):
 
         return self._apply(leases, leases, extend)
 
-    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
+    def reap(self, queues: Sequence[str], *, suspect_after: int = DEFAULT_SUSPECT_AFTER) -> list[ReapedLease]:
         """Returns the expired leases of this process; the service itself takes back those of other processes."""
         leases = [held.lease for held in self._locks.expired(self._clock.monotonic(), queues)]
 
         def give_back(entity: Entity, items: list[tuple[Lease, LockedMessage]]) -> set[int]:
-            self._replace(entity, [(held, expired_state(held.state, held.lease), 0) for _, held in items])
+            after = [(held, expired_state(held.state, held.lease, suspect_after), 0) for _, held in items]
+            self._replace(entity, after)
             return set(range(len(items)))
 
         settled_meanwhile = {lease.token for lease in self._apply(leases, leases, give_back)}
         return [
-            ReapedLease(lease.id, lease.queue, lease.suspect)
-            for lease in leases
-            if lease.token not in settled_meanwhile
+            ReapedLease(lease.id, lease.queue, lease.alone) for lease in leases if lease.token not in settled_meanwhile
         ]
+
+    def has_suspects(self, queues: Sequence[str]) -> bool:
+        return self._receiver.has_suspects(queues)
+
+    def lease_suspect(self, queues: Sequence[str], *, seconds: float) -> list[Lease]:
+        return self._receiver.lease_suspect(queues, seconds)
 
     def close(self) -> None:
         self._receiver.stop()

@@ -1,9 +1,9 @@
-"""Entity: one queue of a Service Bus namespace, with four links: a receiver, a sender, a settler and a peeker.
+"""Entity: one queue of a Service Bus namespace, with a link for each use: receiver, sender, settler, peeker, browser.
 
-The settler renews and settles locks by their token; the peeker reads dead letters. The objects of the SDK are not
-thread-safe, so each of the four has a lock. Opening a link takes half a second: it is opened once and kept. A receiver
-leaves its credit with the service when it stops waiting. The service then locks arriving messages that no worker
-reads, so an entity that is not asked again soon must be paused.
+The settler renews and settles locks by their token; the peeker reads dead letters, the browser finds suspects. The
+objects of the SDK are not thread-safe, so each has a lock. Opening a link takes half a second: it is opened once and
+kept. A receiver leaves its credit with the service when it stops waiting. The service then locks arriving messages that
+no worker reads, so an entity that is not asked again soon must be paused.
 """
 
 import logging
@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from azure.core.exceptions import AzureError
 from azure.servicebus import (
     ServiceBusClient,
     ServiceBusMessage,
+    ServiceBusMessageState,
     ServiceBusReceivedMessage,
     ServiceBusReceiver,
     ServiceBusSender,
@@ -26,6 +28,7 @@ from azure.servicebus import (
 from azure.servicebus._common import mgmt_handlers
 from azure.servicebus.exceptions import (
     MessageLockLostError,
+    MessageNotFoundError,
     MessageSizeExceededError,
     MessagingEntityNotFoundError,
     ServiceBusAuthenticationError,
@@ -42,6 +45,7 @@ _RENEW = b"com.microsoft:renew-lock"
 _SETTLE = b"com.microsoft:update-disposition"
 _MORE_MESSAGES_TIMEOUT = 0.05  # how long a receiver waits for more messages; 0.2 s in the SDK, which adds latency
 _REQUEST_TIMEOUT = 20.0
+_BROWSED_MESSAGES = 250  # workers have deferred what comes first, so a suspect comes among these sooner or later
 _UNKNOWN_DELIVERIES = 5  # every sensible queue allows these; the service's default is ten
 
 
@@ -71,10 +75,12 @@ class Entity:
         self._sending = threading.Lock()
         self._settling = threading.Lock()
         self._peeking = threading.Lock()
+        self._browsing = threading.Lock()
         self._receiver: ServiceBusReceiver | None = None
         self._sender: ServiceBusSender | None = None
         self._settler: ServiceBusSender | None = None
         self._peeker: ServiceBusReceiver | None = None
+        self._browser: ServiceBusReceiver | None = None
         self._last_asked = 0.0
         self._has_credit = False
 
@@ -152,6 +158,27 @@ class Entity:
         )
         return bool(settled)
 
+    def defer(self, tokens: Sequence[UUID]) -> None:
+        """Let messages wait apart: from now on they are received only by their sequence number."""
+        self._by_token(tokens, lambda some: self._request(_SETTLE, _disposition("defered", some)))
+
+    def deferred(self) -> list[int]:
+        """The sequence numbers of deferred messages, as far as they are among the first of the queue.
+
+        Messages that another worker has are left out where the service says so.
+        """
+        with self._browsing, self.service():
+            found = self._open_browser().peek_messages(max_message_count=_BROWSED_MESSAGES, sequence_number=1)
+        now = datetime.now(UTC)
+        free = [each for each in found if each.locked_until_utc is None or each.locked_until_utc <= now]
+        return [each.sequence_number or 0 for each in free if each.state == ServiceBusMessageState.DEFERRED]
+
+    def receive_deferred(self, number: int) -> list[ServiceBusReceivedMessage]:
+        """Lock a deferred message; nothing if another worker has it."""
+        with self._browsing, self.service(), suppress(MessageNotFoundError):
+            return self._open_browser().receive_deferred_messages(number)
+        return []
+
     def peek_dead_letters(self, first: int, limit: int) -> list[ServiceBusReceivedMessage]:
         """Up to `limit` dead letters from this sequence number on; they are not locked."""
         with self._peeking, self.service():
@@ -165,7 +192,7 @@ class Entity:
         return self._client.get_queue_receiver(self.name, sub_queue=ServiceBusSubQueue.DEAD_LETTER)
 
     def close(self) -> None:
-        for part in (self._receiver, self._sender, self._settler, self._peeker):
+        for part in (self._receiver, self._sender, self._settler, self._peeker, self._browser):
             if part is not None:
                 with suppress(AzureError, OSError):
                     part.close()
@@ -199,6 +226,12 @@ class Entity:
         with self._settling:
             self._open_settler()
         return receiver
+
+    def _open_browser(self) -> ServiceBusReceiver:
+        if self._browser is None:
+            self._browser = self._client.get_queue_receiver(self.name)
+            self._browser.__enter__()
+        return self._browser
 
     def _open_settler(self) -> ServiceBusSender:
         if self._settler is None:

@@ -14,7 +14,7 @@ from uuid import UUID
 from msgspec import structs
 
 from tenure.backends.message_state import MessageState, StateCodec
-from tenure.backends.messages import Lease
+from tenure.backends.messages import SUSPECT, Lease
 from tenure.backends.servicebus.codec import ReceivedMessage, decode
 from tenure.backends.servicebus.entity import Entity
 from tenure.backends.servicebus.namespace import Namespace
@@ -89,6 +89,19 @@ class Receiver:
             leases = self._lease_once(queues, limit, seconds, min(left, max(turn, 0.05)))
         return leases
 
+    def has_suspects(self, queues: Sequence[str]) -> bool:
+        return any(entity.deferred() for queue in queues for entity in self._namespace.entities(queue))
+
+    def lease_suspect(self, queues: Sequence[str], seconds: float) -> list[Lease]:
+        """The first suspect that no other worker has."""
+        for queue in queues:
+            for entity in self._namespace.entities(queue):
+                for number in entity.deferred():
+                    found = [decode(self.codec, each, self._clock.now()) for each in entity.receive_deferred(number)]
+                    if leases := self._grant(entity, queue, found, self._clock.monotonic() + seconds):
+                        return leases
+        return []
+
     def stop(self) -> None:
         self._stopping.set()
         if self._pauser is not None:
@@ -103,10 +116,7 @@ class Receiver:
                 while more and len(leases) < limit:
                     found = self._receive(entity, limit - len(leases), seconds, wait)
                     expires = self._clock.monotonic() + seconds
-                    granted, met_suspect = self._grant(entity, queue, found, expires, alone=not leases)
-                    leases += granted
-                    if met_suspect:
-                        return leases
+                    leases += self._grant(entity, queue, self._without_suspects(entity, found), expires)
                     has_many = has_many or len(found) >= _MANY_MESSAGES
                     more = has_many and bool(found)
         return leases
@@ -127,22 +137,18 @@ class Receiver:
             found = [each for each in found if each.token not in lost]
         return found
 
-    def _grant(
-        self, entity: Entity, queue: str, found: Sequence[ReceivedMessage], expires: float, alone: bool
-    ) -> tuple[list[Lease], bool]:
-        """Leases up to the first suspect, and whether one was met; the messages behind it go back to their place."""
+    def _without_suspects(self, entity: Entity, found: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
+        """The messages that are no suspects; the suspects wait apart from now on."""
+        if suspects := [each.token for each in found if each.state.vanished == SUSPECT and not each.state.died]:
+            entity.defer(suspects)
+        return [each for each in found if each.token not in suspects]
+
+    def _grant(self, entity: Entity, queue: str, found: Sequence[ReceivedMessage], expires: float) -> list[Lease]:
         granted: list[LockedMessage] = []
-        behind = []
         worn: list[tuple[LockedMessage, MessageState]] = []
-        met_suspect = False
         for each in found:
             counters = each.counters()
-            if met_suspect or (counters.suspect and (granted or not alone)):
-                met_suspect = True
-                behind.append(each.message)
-                continue
             needs_copy = entity.limits.needs_copy(each.message.delivery_count or 0)
-            met_suspect = counters.suspect and not needs_copy
             lease = Lease(
                 id=each.state.id,
                 queue=queue,
@@ -151,7 +157,7 @@ class Receiver:
                 fence=counters.fence,
                 attempts=counters.attempts,
                 crashes=counters.crashes,
-                suspect=counters.suspect,
+                vanished=counters.vanished,
                 priority=each.state.priority,
                 due=each.state.due,
                 token=each.token,
@@ -164,9 +170,7 @@ class Receiver:
         self._locks.add(granted)
         if worn:
             self._replace(entity, worn)
-        if behind:
-            entity.release(behind)
-        return [held.lease for held in granted], met_suspect
+        return [held.lease for held in granted]
 
     def _ask_limits_once(self, entity: Entity) -> None:
         if entity not in self._limits_asked:

@@ -1,4 +1,4 @@
-"""SqlBackend: the eight verbs on split tables.
+"""SqlBackend: the verbs on split tables.
 
 A lease is taken by moving rows from ready to lease in one transaction, and lost when its row is reaped.
 `abandon` moves the body to the dead letters in the same transaction. Order is strict: priority, then enqueue.
@@ -8,10 +8,20 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from tenure.backends.contract import Backend
-from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack, Park, ReapedLease
+from tenure.backends.messages import (
+    DEFAULT_SUSPECT_AFTER,
+    SUSPECT,
+    Abandon,
+    Ack,
+    Lease,
+    Message,
+    Nack,
+    Park,
+    ReapedLease,
+)
 from tenure.backends.parts import DatabaseFile, ServerInfo
 from tenure.backends.sql.archive import SqlArchive
 from tenure.backends.sql.connections import driver_connection
@@ -22,6 +32,7 @@ from tenure.backends.sql.guards import SqlGuards
 from tenure.backends.sql.jobs import SqlJobs, SqlQueueCounts
 from tenure.backends.sql.ledger import SqlLedger
 from tenure.backends.sql.migrations import SqlSchema
+from tenure.backends.sql.suspects import has_suspects, lease_suspect
 from tenure.backends.sql.workers import SqlStats, SqlWorkers
 from tenure.errors import BackendUnavailable
 
@@ -44,15 +55,8 @@ UNION ALL SELECT j.id, p.fence FROM tenure_job AS j JOIN tenure_parked AS p ON p
 TRACES: dict[type, str] = {Ack: _ENDED, Abandon: _DEAD, Nack: _RETURNED, Park: _RETURNED}
 
 
-class Claim(NamedTuple, Generic[T]):
-    """What one queue granted, and whether a suspect was met: no job behind it may go before it or with it."""
-
-    granted: list[T]
-    met_suspect: bool
-
-
 class SqlBackend(Backend):
-    """The eight verbs; the parts work on the same database through the same dialect."""
+    """The verbs; the parts work on the same database through the same dialect."""
 
     def __init__(self, dialect: Dialect, server: ServerInfo | None = None, file: DatabaseFile | None = None) -> None:
         self._dialect = dialect
@@ -102,12 +106,18 @@ class SqlBackend(Backend):
         held = self._dialect.renew(mine, Grant(self._owner, seconds)) if mine else set()
         return [lease for lease in leases if lease.owner != self._owner or (lease.id, lease.fence) not in held]
 
-    def reap(self, queues: Sequence[str]) -> list[ReapedLease]:
+    def reap(self, queues: Sequence[str], *, suspect_after: int = DEFAULT_SUSPECT_AFTER) -> list[ReapedLease]:
         reaped: list[ReapedLease] = []
         for queue in queues:
-            while expired := self._dialect.expire(queue, _REAP_BATCH):
-                reaped += [ReapedLease(row.id, queue, row.suspect) for row in expired]
+            while expired := self._dialect.expire(queue, _REAP_BATCH, suspect_after):
+                reaped += [ReapedLease(row.id, queue, row.vanished == SUSPECT) for row in expired]
         return reaped
+
+    def has_suspects(self, queues: Sequence[str]) -> bool:
+        return has_suspects(self._dialect, queues)
+
+    def lease_suspect(self, queues: Sequence[str], *, seconds: float) -> list[Lease]:
+        return lease_suspect(self._dialect, queues, Grant(self._owner, seconds))
 
     def close(self) -> None:
         self._dialect.close()
@@ -193,13 +203,12 @@ def _lost(verdicts: Sequence[V], mine: dict[Pair, V], held: set[Pair]) -> list[L
     return lost
 
 
-def claim_in_order(queues: Sequence[str], limit: int, claim: Callable[[str, int, bool], Claim[T]]) -> list[T]:
-    """Claim from one queue after the other; a suspect is granted alone, and the jobs behind it wait."""
+def claim_in_order(queues: Sequence[str], limit: int, claim: Callable[[str, int], list[T]]) -> list[T]:
+    """Claim from one queue after the other."""
     granted: list[T] = []
     for queue in queues:
-        found = claim(queue, limit - len(granted), not granted)
-        granted += found.granted
-        if found.met_suspect or len(granted) >= limit:
+        granted += claim(queue, limit - len(granted))
+        if len(granted) >= limit:
             break
     return granted
 
@@ -207,14 +216,3 @@ def claim_in_order(queues: Sequence[str], limit: int, claim: Callable[[str, int,
 def report_orphans(queue: str, count: int) -> None:
     """Rows of a queue were deleted because their jobs are gone: another program deleted them, and they cannot run."""
     logger.error("queue %r had %d rows without a job; they are removed", queue, count)
-
-
-def grantable(suspects: Sequence[int], alone: bool) -> tuple[int, bool]:
-    """How many of these rows may be granted together, and whether a suspect was met.
-
-    Those are the rows before the first suspect, or only the suspect, so that a crash is known to be its own.
-    """
-    for index, suspect in enumerate(suspects):
-        if suspect:
-            return index or int(alone), True
-    return len(suspects), False

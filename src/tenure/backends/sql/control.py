@@ -7,7 +7,7 @@ returns a lease with that mark ends the job with `end_waiting`.
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from tenure.backends.messages import ON_REQUEST, Lease
+from tenure.backends.messages import ON_REQUEST, Lease, suspects_key
 from tenure.backends.records import CancelResult, RescheduleResult
 from tenure.backends.sql.dialect import Dialect, Row, Rows
 from tenure.clock import MICROSECOND
@@ -47,7 +47,7 @@ JOIN tenure_ready AS w ON w.queue = j.queue AND w.rank = j.rank AND w.key = j.ke
 """
 CANCEL_DELAYED = f"{_CANCEL} JOIN tenure_delayed AS w ON w.key = j.key WHERE j.key IN :keys"
 CANCEL_PARKED = f"{_CANCEL} JOIN tenure_parked AS w ON w.key = j.key WHERE j.key IN :keys"
-_WAITING = "queue, rank, key, attempts, crashes, fence, suspect"
+_WAITING = "queue, rank, key, attempts, crashes, fence, vanished"
 RESCHEDULE = "UPDATE tenure_job SET due = :due WHERE key IN :keys"
 PUT_OFF_DELAYED = "UPDATE tenure_delayed SET due = :due WHERE key IN :keys"
 PUT_OFF_PARKED = f"""
@@ -57,8 +57,18 @@ PUT_OFF_READY = f"""
 INSERT INTO tenure_delayed ({_WAITING}, due) SELECT {_WAITING}, :due FROM tenure_ready
 WHERE queue = :queue AND rank = :rank AND key IN :keys
 """
-BRING_DELAYED = f"INSERT INTO tenure_ready ({_WAITING}) SELECT {_WAITING} FROM tenure_delayed WHERE key IN :keys"
-BRING_PARKED = f"INSERT INTO tenure_ready ({_WAITING}) SELECT {_WAITING} FROM tenure_parked WHERE key IN :keys"
+BRING_DELAYED = f"""
+INSERT INTO tenure_ready ({_WAITING}) SELECT {_WAITING} FROM tenure_delayed WHERE key IN :keys AND vanished >= 0
+"""
+BRING_PARKED = f"""
+INSERT INTO tenure_ready ({_WAITING}) SELECT {_WAITING} FROM tenure_parked WHERE key IN :keys AND vanished >= 0
+"""
+PARK_SUSPECTS = f"""
+INSERT INTO tenure_parked ({_WAITING}, guard) SELECT {_WAITING}, :guard FROM tenure_delayed
+WHERE key IN :keys AND queue = :queue AND vanished < 0
+"""
+KEEP_SUSPECTS = "UPDATE tenure_parked SET guard = :guard WHERE key IN :keys AND queue = :queue AND vanished < 0"
+DROP_BROUGHT = "DELETE FROM tenure_parked WHERE key IN :keys AND vanished >= 0"
 PLACES = "SELECT DISTINCT queue, rank FROM tenure_job WHERE key IN :keys"
 DROP_READY = "DELETE FROM tenure_ready WHERE queue = :queue AND rank = :rank AND key IN :keys"
 DROP_DELAYED = "DELETE FROM tenure_delayed WHERE key IN :keys"
@@ -127,7 +137,7 @@ class SqlControl:
             if due > now:
                 _put_off(rows, due, places, ready, delayed, parked)
             else:
-                _bring_forward(rows, delayed, parked)
+                _bring_forward(rows, {queue for queue, _ in places}, delayed, parked)
             self._dialect.wake_workers(rows, {queue for queue, _ in places})
         moved: dict[str, RescheduleResult] = dict.fromkeys([id for _, id in waiting], "rescheduled")
         left = [id for id in ids if id not in moved]
@@ -194,13 +204,16 @@ def _put_off(rows: Rows, due: int, places: list[Row], ready: list[Row], delayed:
         rows(DROP_READY, place)
 
 
-def _bring_forward(rows: Rows, delayed: list[Row], parked: list[Row]) -> None:
-    for waiting, bring, drop in (
-        (delayed, BRING_DELAYED, DROP_DELAYED),
-        (parked, BRING_PARKED, DROP_PARKED),
+def _bring_forward(rows: Rows, queues: set[str], delayed: list[Row], parked: list[Row]) -> None:
+    """Make jobs ready; a suspect among them waits apart, as before."""
+    for waiting, bring, apart, drop in (
+        (parked, BRING_PARKED, KEEP_SUSPECTS, DROP_BROUGHT),
+        (delayed, BRING_DELAYED, PARK_SUSPECTS, DROP_DELAYED),
     ):
         if waiting:
             rows(bring, _keys(waiting))
+            for queue in queues:
+                rows(apart, {**_keys(waiting), "queue": queue, "guard": suspects_key(queue)})
             rows(drop, _keys(waiting))
 
 

@@ -14,7 +14,7 @@ LIST_DEAD = f"{DEAD_COLUMNS} WHERE {_PAGE}"
 LIST_DEAD_OF_QUEUE = f"{DEAD_COLUMNS} WHERE queue = :queue AND {_PAGE}"
 DEAD_IDS = "SELECT id FROM tenure_dead WHERE id IN :ids ORDER BY enqueued, id FOR UPDATE"
 REPLAY_READY = """
-INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, suspect)
+INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, vanished)
 SELECT j.queue, j.rank, j.key, 0, 0, d.fence, 0 FROM tenure_job AS j JOIN tenure_dead AS d ON d.id = j.id
 WHERE j.id IN :ids
 """

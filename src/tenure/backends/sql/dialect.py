@@ -1,8 +1,7 @@
 """Dialect: what differs between databases, so that everything else is written once.
 
 A dialect knows how a batch goes into one statement, how rows are claimed without waiting for other workers, how a
-transaction begins and ends, and whose clock counts. The order of jobs, suspects and lost leases are decided by
-`SqlBackend`.
+transaction begins and ends, and whose clock counts. The order of jobs and lost leases are decided by `SqlBackend`.
 Statements outside the hot path are written once, in the neutral notation that `jobs.py` explains.
 """
 
@@ -36,11 +35,11 @@ class Grant(NamedTuple):
 
 
 class Expired(Struct, array_like=True, gc=False):
-    """A lease that expired, as its job goes back to its place."""
+    """A lease that expired; `vanished` is the count that it was granted with."""
 
     key: int
     id: str
-    suspect: bool
+    vanished: int
 
 
 class Dialect(Protocol):
@@ -89,8 +88,8 @@ class Dialect(Protocol):
 
     def renew(self, leases: Sequence[Lease], grant: Grant) -> set[Pair]: ...
 
-    def expire(self, queue: str, limit: int) -> list[Expired]:
-        """Return up to `limit` jobs whose lease expired to their place, as suspects."""
+    def expire(self, queue: str, limit: int, suspect_after: int) -> list[Expired]:
+        """Return up to `limit` jobs whose lease expired to their place; those that expired so often wait apart."""
         ...
 
     def read(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from tenure.backends.messages import Abandon, Ack, Nack, Park
-from tenure.backends.sql.control import DROP_PARKED, end_waiting
+from tenure.backends.messages import SUSPECT, Abandon, Ack, Nack, Park, suspects_key
+from tenure.backends.sql.control import DROP_PARKED, KEEP_SUSPECTS, end_waiting
 from tenure.backends.sql.dialect import Dialect, Pair, Rows
 from tenure.clock import MICROSECOND
 from tenure.guards.states import plan_wake
@@ -41,18 +41,20 @@ SELECT j.id, l.fence, l.key, l.asked FROM tenure_lease AS l JOIN tenure_job AS j
 WHERE l.key IN :keys AND l.owner = :owner ORDER BY l.key FOR UPDATE
 """
 PARK = """
-INSERT INTO tenure_parked (key, guard, queue, rank, attempts, crashes, fence, suspect)
-SELECT key, :guard, queue, rank, attempts, crashes, fence, suspect FROM tenure_lease WHERE key IN :keys
+INSERT INTO tenure_parked (key, guard, queue, rank, attempts, crashes, fence, vanished)
+SELECT key, :guard, queue, rank, attempts, crashes, fence, vanished FROM tenure_lease WHERE key IN :keys
 """
 UNPARK = """
-INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, suspect)
-SELECT queue, rank, key, attempts, crashes, fence, suspect FROM tenure_lease WHERE key IN :keys
+INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, vanished)
+SELECT queue, rank, key, attempts, crashes, fence, vanished FROM tenure_lease WHERE key IN :keys
 """
 DROP_LEASES = "DELETE FROM tenure_lease WHERE key IN :keys"
-FIRST_WAITERS = "SELECT key, queue FROM tenure_parked WHERE guard = :guard ORDER BY rank, key LIMIT :limit FOR UPDATE"
+FIRST_WAITERS = """
+SELECT key, queue, vanished FROM tenure_parked WHERE guard = :guard ORDER BY rank, key LIMIT :limit FOR UPDATE
+"""
 WAKE = """
-INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, suspect)
-SELECT queue, rank, key, attempts, crashes, fence, suspect FROM tenure_parked WHERE key IN :keys
+INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, vanished)
+SELECT queue, rank, key, attempts, crashes, fence, vanished FROM tenure_parked WHERE key IN :keys
 """
 HOLDERS = "SELECT only_one, id FROM tenure_job WHERE only_one IN :uniques"
 
@@ -149,12 +151,18 @@ def _park_leases(dialect: Dialect, rows: Rows, owner: str, verdicts: Sequence[Pa
     pairs = {(verdict.lease.id, verdict.lease.fence) for verdict in held}
     now = dialect.time_in(rows)
     waiters: dict[str, list[int]] = {}
+    suspects: dict[str, list[int]] = {}
     ready: list[int] = []
     for verdict in held:
         row = found.get(verdict.key)
         blocked = row is not None and row.wake_at > now
-        (waiters.setdefault(verdict.key, []) if blocked else ready).append(verdict.lease.token)
-    for guard, keys in waiters.items():
+        if blocked:
+            waiters.setdefault(verdict.key, []).append(verdict.lease.token)
+        elif verdict.lease.alone:
+            suspects.setdefault(suspects_key(verdict.lease.queue), []).append(verdict.lease.token)
+        else:
+            ready.append(verdict.lease.token)
+    for guard, keys in {**waiters, **suspects}.items():
         rows(PARK, {"guard": guard, "keys": keys})
     if waiters:
         rows(WAIT, {"keys": sorted(waiters)})
@@ -194,13 +202,19 @@ def _row(state: str | None, expires: int, wake_at: int, waiting: int) -> Row:
 
 
 def _wake_waiters(dialect: Dialect, rows: Rows, guard: str, count: int) -> int:
-    """Make the first `count` waiters of a key ready again, in their place; return how many there were."""
+    """Make the first `count` waiters of a key ready again, in their place; return how many there were.
+
+    A suspect among them waits apart, for the next worker that leases it alone.
+    """
     heads = rows(FIRST_WAITERS, {"guard": guard, "limit": count})
-    if heads:
-        keys = {"keys": [key for key, _ in heads]}
+    if ready := [(key, queue) for key, queue, vanished in heads if vanished != SUSPECT]:
+        keys = {"keys": [key for key, _ in ready]}
         rows(WAKE, keys)
         rows(DROP_PARKED, keys)
-        dialect.wake_workers(rows, {queue for _, queue in heads})
+        dialect.wake_workers(rows, {queue for _, queue in ready})
+    for key, queue, vanished in heads:
+        if vanished == SUSPECT:
+            rows(KEEP_SUSPECTS, {"keys": [key], "queue": queue, "guard": suspects_key(queue)})
     return len(heads)
 
 

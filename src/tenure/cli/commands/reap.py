@@ -16,7 +16,7 @@ def reap(queues: tuple[str, ...], as_json: bool) -> None:
     """Return the jobs of crashed workers to their queues: to the named queues, or to all."""
     with any_app() as app:
         names = [app.queues.resolve(queue) for queue in queues] or known_queues(app)
-        reaped = app.backend.reap(names)
+        reaped = app.backend.reap(names, suspect_after=app.settings.suspect_after)
     if as_json:
         output.print_json(reaped)
         return

@@ -45,6 +45,7 @@ class WorkOptions:
     burst: bool
     once: bool
     max_jobs: int | None
+    suspects: bool
     runner: RunnerKind | None
     concurrency: int | None
     with_cron: bool
@@ -64,7 +65,7 @@ class WorkOptions:
     @property
     def is_bounded(self) -> bool:
         """Whether the worker ends by itself; then it is neither restarted nor recycled."""
-        return self.burst or self.once or self.max_jobs is not None
+        return self.burst or self.once or self.max_jobs is not None or self.suspects
 
     @property
     def is_supervised(self) -> bool:
@@ -82,6 +83,7 @@ class WorkOptions:
 @click.option("--burst", is_flag=True, help="End when no job is ready or running.")
 @click.option("--once", is_flag=True, help="Run one job if one is ready, then end.")
 @click.option("--max", "max_jobs", type=click.IntRange(min=1), metavar="N", help="End after N jobs.")
+@click.option("--suspects", is_flag=True, help="Run only suspects, one at a time, until none is left.")
 @click.option(
     "--concurrency", type=click.IntRange(min=1), metavar="N", help="Jobs at once; the default depends on the runner."
 )
@@ -121,9 +123,12 @@ def work(ctx: click.Context, /, **given: Any) -> None:
     """Run jobs from these queues, or else from the lanes or queues of the settings, until stopped.
 
     Queues are served strictly in order; with weights, each queue gets a share. The first SIGTERM or SIGINT lets the
-    running job finish, the second hands it back. With --burst, --once or --max, exit code 1 means that jobs died.
+    running job finish, the second hands it back. With --burst, --once, --max or --suspects, exit code 1 means that jobs
+    died.
     """
     options = WorkOptions(**given)
+    if options.suspects:
+        _check_suspects(options)
     if options.detach:
         if not options.pid_file:
             raise CommandError("--detach needs --pid-file, which you need to find and stop the worker")
@@ -170,21 +175,27 @@ def _run_worker(ctx: click.Context, options: WorkOptions, log: LogFileHandler | 
         lanes = _lanes(app, options)
         if not options.is_bounded:
             wait_for_backend(app)
-        worker = app.worker(
-            lanes=lanes,
-            burst=options.burst or options.once,
-            max=1 if options.once else options.max_jobs,
-            location=app_location(),
-        )
+        worker = _worker(app, lanes, options)
         if options.with_cron:
             worker.add_role(app.cron.loop())
         signals = _run_until_stopped(app, worker, lanes, options)
-        dead = count_dead(worker.tally)
+        dead = count_dead(worker.tally) or worker.suspects_failed
     if not (signals.stop_requested or options.is_bounded):
         if log:
             log.restore_stderr()
         worker_processes.restart(unless=lambda: signals.stop_requested)
     return EXIT_JOBS_DIED if dead and options.is_bounded else 0
+
+
+def _worker(app: Tenure, lanes: Sequence[Lane], options: WorkOptions) -> Worker:
+    if options.suspects:
+        return app.suspects_worker(lanes[0], app_location())
+    return app.worker(
+        lanes=lanes,
+        burst=options.burst or options.once,
+        max=1 if options.once else options.max_jobs,
+        location=app_location(),
+    )
 
 
 def _run_until_stopped(app: Tenure, worker: Worker, lanes: Sequence[Lane], options: WorkOptions) -> SignalHandlers:
@@ -220,7 +231,32 @@ def _print_metrics_url(server: metrics_server.MetricsServer, options: WorkOption
         print_progress(f"Metrics at {server.url}", style)
 
 
+def _check_suspects(options: WorkOptions) -> None:
+    """Refuse options that contradict --suspects."""
+    others = {
+        "--burst": options.burst,
+        "--once": options.once,
+        "--max": options.max_jobs is not None,
+        "--concurrency": options.concurrency is not None,
+        "--processes": options.processes is not None,
+        "--reload": options.reload,
+        "--with-cron": options.with_cron,
+    }
+    if given := [name for name, is_given in others.items() if is_given]:
+        raise CommandError(f"--suspects runs one job at a time until no suspect is left: omit {', '.join(given)}")
+
+
 def _lanes(app: Tenure, options: WorkOptions) -> list[Lane]:
+    lanes = _lanes_as_given(app, options)
+    if not options.suspects:
+        return lanes
+    runner = lanes[0].runner
+    if any(lane.runner != runner for lane in lanes):
+        raise CommandError("the lanes have different runners; name one of them: tenure work --suspects --lane NAME")
+    return [Lane(queues=tuple(queue for lane in lanes for queue in lane.queues), runner=runner)]
+
+
+def _lanes_as_given(app: Tenure, options: WorkOptions) -> list[Lane]:
     """The lanes of the settings that the user named, or one lane made from the arguments."""
     shapes_lane = options.runner is not None or options.concurrency is not None
     if options.lanes and (options.queues or shapes_lane):

@@ -105,19 +105,19 @@ def outcomes_of_exit(ran: Collection[int], stops: Mapping[int, OutcomeKind], bla
     """The outcome of each job that ran in a child that has ended; without stop reasons, the child died by itself.
 
     Jobs that share an interpreter can make each other late. Then only the job that is known to have caused it is
-    charged. If the cause is unknown, all of them are suspects, which run alone next time.
+    charged. If the cause is unknown, none is charged; a job to which that happens several times runs alone next time.
     """
     if not stops:
-        return dict.fromkeys(ran, "crashed" if len(ran) == 1 else "suspect")
+        return dict.fromkeys(ran, "crashed" if len(ran) == 1 else "vanished")
     found: dict[int, OutcomeKind] = {ticket: stops.get(ticket, "neighbour") for ticket in ran}
     if len(ran) == 1 or "timed_out" not in found.values():
         return found
     if blame.frozen:
-        return {ticket: "suspect" if kind in ("timed_out", "neighbour") else kind for ticket, kind in found.items()}
+        return {ticket: "vanished" if kind in ("timed_out", "neighbour") else kind for ticket, kind in found.items()}
     if blame.ticket in found:
         for ticket, kind in found.items():
             if ticket != blame.ticket and kind == "timed_out":
                 found[ticket] = "neighbour"
         if found[blame.ticket] == "neighbour":
-            found[blame.ticket] = "suspect"
+            found[blame.ticket] = "vanished"
     return found

@@ -14,7 +14,7 @@ from tenure.testing.conformance.capabilities import PARTS, USUAL, skip_unless_ab
 # pytest explains a failed assert of an installed package only if the module is registered before it is imported.
 _MODULES = (
     *("put", "lease", "settlement", "renewal", "dead_letters", "records", "history", "job_pages"),
-    *("concurrency", "cancellation", "reschedule", "parking", "store", "ledger", "archive", "outage"),
+    *("concurrency", "cancellation", "reschedule", "parking", "suspects", "store", "ledger", "archive", "outage"),
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
 
@@ -35,6 +35,7 @@ from tenure.testing.conformance.renewal import RenewalTests  # noqa: E402
 from tenure.testing.conformance.reschedule import RescheduleTests  # noqa: E402
 from tenure.testing.conformance.settlement import SettlementTests  # noqa: E402
 from tenure.testing.conformance.store import StoreConformance  # noqa: E402
+from tenure.testing.conformance.suspects import SuspectTests  # noqa: E402
 
 __all__ = [
     "AdvancingClock",
@@ -49,6 +50,7 @@ __all__ = [
 class BackendConformance(
     PutTests,
     LeaseTests,
+    SuspectTests,
     SettlementTests,
     RenewalTests,
     DeadLetterTests,

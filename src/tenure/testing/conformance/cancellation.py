@@ -16,16 +16,17 @@ from tenure.testing.conformance.messages import (
     AdvancingClock,
     FullBackend,
     drain,
-    expire,
     fail_times,
     failure,
     id_of,
     known,
     make,
     make_many,
+    make_suspects,
     numbers,
     put_and_take,
     take,
+    take_suspect,
 )
 
 ONE = id_of(1)
@@ -108,7 +109,7 @@ class CancellationTests:
 
     @needs("control", "jobs")
     @pytest.mark.parametrize("delay", [0.0, 1.0])
-    @pytest.mark.parametrize("charge", [None, "attempt", "crash", "suspect"])
+    @pytest.mark.parametrize("charge", [None, "attempt", "crash", "vanished", "suspect"])
     def test_an_asked_job_that_is_nacked_ends_cancelled(
         self, backend: FullBackend, clock: AdvancingClock, charge: Charge | None, delay: float
     ) -> None:
@@ -146,13 +147,19 @@ class CancellationTests:
     def test_an_asked_suspect_that_expires_is_charged_and_ends_cancelled(
         self, backend: FullBackend, clock: AdvancingClock
     ) -> None:
-        put_and_take(backend, make(1))
-        expire(backend, clock)
-        take(backend)
+        make_suspects(backend, clock, make(1))
+        take_suspect(backend)
         backend.control.cancel([ONE])
         clock.advance(1.1)
         assert [(each.id, each.crashed) for each in backend.reap([QUEUE])] == [(ONE, True)]
         assert (known(backend).state, known(backend).crashes) == ("cancelled", 1)
+
+    @needs("control", "jobs")
+    def test_a_suspect_that_waits_is_cancelled(self, backend: FullBackend, clock: AdvancingClock) -> None:
+        make_suspects(backend, clock, make(1))
+        assert backend.control.cancel([ONE]) == {ONE: "cancelled"}
+        assert known(backend).state == "cancelled"
+        assert take_suspect(backend) == []
 
     @needs("control", "jobs")
     def test_a_stale_holder_does_not_end_what_was_asked(self, backend: FullBackend) -> None:

@@ -146,7 +146,7 @@ class DeadLetterTests:
         backend.abandon([Abandon(lease=take(backend)[0], reason="failed", charge="attempt")])
         assert backend.dead_letters.replay([id_of(1)]) == [id_of(1)]
         (lease,) = take(backend)
-        assert (lease.id, lease.body, lease.attempts, lease.crashes, lease.suspect) == (
+        assert (lease.id, lease.body, lease.attempts, lease.crashes, lease.vanished) == (
             id_of(1),
             b"as it was",
             0,

@@ -3,7 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from tenure.backends.messages import Ack, Nack
+from tenure.backends.messages import Nack
 from tenure.testing.conformance.capabilities import PLACES, needs
 from tenure.testing.conformance.messages import (
     LEASE,
@@ -50,76 +50,6 @@ class LeaseTests:
 
     def test_an_empty_queue_grants_nothing_and_does_not_wait(self, backend: FullBackend) -> None:
         assert take(backend, 10, QUEUE, OTHER) == []
-
-    @needs(PLACES)
-    def test_a_suspect_is_leased_alone_and_its_expiry_is_a_crash(
-        self, backend: FullBackend, clock: AdvancingClock
-    ) -> None:
-        put_and_take(backend, make(1))
-        expire(backend, clock)
-        backend.put([make(2), make(3, priority=9)])
-        (before,) = take(backend, 10)
-        backend.ack([Ack(lease=before)])
-        (suspect,) = take(backend, 10)
-        assert (suspect.suspect, suspect.attempts, suspect.crashes, numbers([suspect])) == (True, 0, 0, [1])
-        expire(backend, clock)
-        (again,) = take(backend, 10)
-        assert (again.id, again.suspect, again.attempts, again.crashes) == (suspect.id, True, 0, 1)
-
-    def test_a_suspect_shares_its_lease_with_nobody(self, backend: FullBackend, clock: AdvancingClock) -> None:
-        put_and_take(backend, make(1))
-        expire(backend, clock)
-        backend.put(make_many(range(2, 5)))
-        batches = []
-        while leases := take(backend, 10):
-            batches.append(numbers(leases))
-            backend.ack([Ack(lease=lease) for lease in leases])
-        assert [1] in batches
-        assert sorted(number for batch in batches for number in batch) == [1, 2, 3, 4]
-
-    def test_a_suspect_that_expires_again_is_charged_a_crash(self, backend: FullBackend, clock: AdvancingClock) -> None:
-        put_and_take(backend, make(1))
-        counters = []
-        for _ in range(3):
-            expire(backend, clock)
-            (lease,) = take(backend)
-            counters.append((lease.suspect, lease.attempts, lease.crashes))
-        assert counters == [(True, 0, 0), (True, 0, 1), (True, 0, 2)]
-
-    @needs(PLACES)
-    def test_a_suspect_holds_back_what_is_behind_it_in_later_queues(
-        self, backend: FullBackend, clock: AdvancingClock
-    ) -> None:
-        put_and_take(backend, make(1))
-        expire(backend, clock)
-        backend.put([make(2, priority=9), make(3, queue=OTHER)])
-        assert numbers(take(backend, 10, QUEUE, OTHER)) == [2]
-        assert numbers(take(backend, 10, QUEUE, OTHER)) == [1]
-        assert numbers(take(backend, 10, QUEUE, OTHER)) == [3]
-
-    def test_a_suspect_that_came_back_by_a_charged_nack_is_a_suspect_no_longer(
-        self, backend: FullBackend, clock: AdvancingClock
-    ) -> None:
-        put_and_take(backend, make(1))
-        expire(backend, clock)
-        backend.nack([Nack(lease=take(backend)[0], charge="attempt")])
-        backend.put([make(2)])
-        leases = take(backend, 10)
-        assert [(number, lease.suspect) for number, lease in zip(numbers(leases), leases, strict=True)] == [
-            (1, False),
-            (2, False),
-        ]
-
-    @needs(PLACES)
-    def test_a_nack_can_make_a_suspect_at_no_charge_yet(self, backend: FullBackend, clock: AdvancingClock) -> None:
-        (lease,) = put_and_take(backend, make(1))
-        backend.put([make(2)])
-        backend.nack([Nack(lease=lease, delay=1.0, charge="suspect")])
-        clock.advance(1.1)
-        (suspect,) = take(backend, 10)
-        assert (numbers([suspect]), suspect.suspect, suspect.attempts, suspect.crashes) == ([1], True, 0, 0)
-        expire(backend, clock)
-        assert [lease.crashes for lease in take(backend, 10)] == [1]
 
     def test_the_fence_grows_with_every_lease(self, backend: FullBackend, clock: AdvancingClock) -> None:
         (first,) = put_and_take(backend, make(1))

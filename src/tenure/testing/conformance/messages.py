@@ -119,6 +119,18 @@ def expire(backend: Backend, clock: AdvancingClock) -> None:
     backend.reap([QUEUE])
 
 
+def make_suspects(backend: Backend, clock: AdvancingClock, *messages: Message) -> None:
+    """Put messages whose holder vanishes, which makes them suspects at once."""
+    put_and_take(backend, *messages)
+    clock.advance(LEASE + 0.1)
+    backend.reap([QUEUE], suspect_after=1)
+    assert take(backend, 10) == [], "a lease leaves suspects out"
+
+
+def take_suspect(backend: Backend) -> list[Lease]:
+    return backend.lease_suspect((QUEUE,), seconds=LEASE)
+
+
 def known(backend: FullBackend, number: int = 1) -> JobRecord:
     record = backend.jobs.find(id_of(number))
     assert record is not None, f"the backend does not know message {number}"

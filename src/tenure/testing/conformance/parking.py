@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tenure.backends.messages import Abandon, Ack, Lease, Nack, Park
+from tenure.backends.messages import Abandon, Ack, Lease, Nack, Park, suspects_key
 from tenure.guards.concurrency_limit import ConcurrencyLimit
 from tenure.guards.guard import Ending, Guard, settle_guards, take_guards
 from tenure.guards.idempotency import Idempotency
@@ -24,9 +24,11 @@ from tenure.testing.conformance.messages import (
     known,
     make,
     make_many,
+    make_suspects,
     numbers,
     put_and_take,
     take,
+    take_suspect,
 )
 
 LOCK = ConcurrencyLimit("lock:report")
@@ -120,19 +122,46 @@ class ParkingTests:
         park(backend, [lease])
         release(backend, LOCK)
         (again,) = take(backend)
-        assert (again.attempts, again.crashes, again.suspect) == (2, 0, False)
+        assert (again.attempts, again.crashes, again.vanished) == (2, 0, 0)
         assert again.fence == lease.fence + 1
 
     @needs("parking")
-    def test_a_suspect_that_waited_is_a_suspect_still(self, backend: FullBackend, clock: AdvancingClock) -> None:
+    def test_parking_keeps_the_vanished_count(self, backend: FullBackend, clock: AdvancingClock) -> None:
         put_and_take(backend, make(1))
         expire(backend, clock)
         hold(backend, LOCK)
         (lease,) = take(backend)
         park(backend, [lease])
         release(backend, LOCK)
-        (again,) = take(backend)
-        assert again.suspect
+        assert [again.vanished for again in take(backend)] == [1]
+
+    @needs("parking")
+    @pytest.mark.parametrize("freed", ["before it parks", "after it parked"])
+    def test_a_suspect_that_waited_for_a_key_is_a_suspect_still(
+        self, backend: FullBackend, clock: AdvancingClock, freed: str
+    ) -> None:
+        make_suspects(backend, clock, make(1))
+        hold(backend, LOCK)
+        (lease,) = take_suspect(backend)
+        if freed == "before it parks":
+            release(backend, LOCK)
+        assert park(backend, [lease]) == []
+        if freed == "after it parked":
+            assert take_suspect(backend) == []
+            release(backend, LOCK)
+        assert take(backend) == []
+        (again,) = take_suspect(backend)
+        assert (again.alone, again.crashes, again.fence) == (True, 0, lease.fence + 1)
+
+    @needs("parking")
+    def test_nothing_wakes_a_suspect(self, backend: FullBackend, clock: AdvancingClock) -> None:
+        make_suspects(backend, clock, make(1))
+        clock.advance(LEASE)
+        backend.parking.wake(None, 100)
+        backend.parking.wake([suspects_key(QUEUE)], 100)
+        backend.guards.sweep(100)
+        assert take(backend) == []
+        assert numbers(take_suspect(backend)) == [1]
 
     @needs("parking")
     def test_a_key_that_became_free_meanwhile_is_not_waited_for(self, backend: FullBackend) -> None:

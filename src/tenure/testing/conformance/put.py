@@ -84,7 +84,7 @@ class PutTests:
     def test_a_lease_tells_what_was_put(self, backend: FullBackend) -> None:
         (lease,) = put_and_take(backend, make(1, priority=7))
         assert (lease.id, lease.queue, lease.priority) == (id_of(1), QUEUE, 7)
-        assert (lease.attempts, lease.crashes, lease.suspect, lease.fence) == (0, 0, False, 1)
+        assert (lease.attempts, lease.crashes, lease.vanished, lease.fence) == (0, 0, 0, 1)
 
     def test_a_delayed_message_comes_when_it_is_due_and_not_before(
         self, backend: FullBackend, clock: AdvancingClock

@@ -14,9 +14,11 @@ from tenure.testing.conformance.messages import (
     known,
     make,
     make_many,
+    make_suspects,
     numbers,
     put_and_take,
     take,
+    take_suspect,
 )
 
 
@@ -68,9 +70,8 @@ class RenewalTests:
         assert [each.id for each in backend.reap([OTHER, QUEUE])] == [id_of(1)]
 
     def test_reaping_tells_which_suspects_crashed(self, backend: FullBackend, clock: AdvancingClock) -> None:
-        put_and_take(backend, make(1))
-        expire(backend, clock)
-        take(backend)
+        make_suspects(backend, clock, make(1))
+        take_suspect(backend)
         clock.advance(LEASE + 0.1)
         assert backend.reap([QUEUE]) == [ReapedLease(id_of(1), QUEUE, crashed=True)]
 

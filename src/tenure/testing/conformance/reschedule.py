@@ -14,16 +14,17 @@ from tenure.testing.conformance.messages import (
     AdvancingClock,
     FullBackend,
     drain,
-    expire,
     fail_times,
     failure,
     id_of,
     known,
     make,
     make_many,
+    make_suspects,
     numbers,
     put_and_take,
     take,
+    take_suspect,
 )
 from tenure.testing.conformance.parking import LOCK, hold, parked, release
 
@@ -76,13 +77,16 @@ class RescheduleTests:
         assert (lease.attempts, lease.fence, lease.due) == (2, 3, known(backend).due_at)
 
     @needs("control")
-    def test_a_suspect_stays_one(self, backend: FullBackend, clock: AdvancingClock) -> None:
-        put_and_take(backend, make(1), make(2))
-        expire(backend, clock)
-        backend.control.reschedule([ONE, id_of(2)], delay=1.0)
-        clock.advance(1.1)
-        (lease,) = take(backend, 2)
-        assert (numbers([lease]), lease.suspect) == ([1], True)
+    @pytest.mark.parametrize("delays", [[1.0], [0.0], [1.0, 0.0]])
+    def test_a_suspect_stays_one(self, backend: FullBackend, clock: AdvancingClock, delays: list[float]) -> None:
+        make_suspects(backend, clock, make(1), make(2))
+        for delay in delays:
+            backend.control.reschedule([ONE, id_of(2)], delay=delay)
+        assert take(backend, 2) == []
+        assert len(take_suspect(backend)) == (delays[-1] == 0)
+        clock.advance(delays[-1] + 0.1)
+        assert take(backend, 2) == []
+        assert [lease.alone for lease in take_suspect(backend)] == [True]
 
     @needs("control", "jobs")
     def test_a_job_that_runs_goes_on(self, backend: FullBackend) -> None:

@@ -153,7 +153,7 @@ class SettlementTests:
         (lease,) = put_and_take(backend, make(1))
         backend.nack([Nack(lease=lease, reason="busy")])
         (again,) = take(backend)
-        assert (again.attempts, again.crashes, again.suspect) == (0, 0, False)
+        assert (again.attempts, again.crashes, again.vanished) == (0, 0, 0)
 
     def test_a_nack_of_many_gives_each_its_own_delay_and_charge(
         self, backend: FullBackend, clock: AdvancingClock

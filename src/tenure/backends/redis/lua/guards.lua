@@ -33,26 +33,30 @@ local function save_row(name, row)
   end
 end
 
--- Makes the first `count` waiters of a key ready again, in their place; returns how many there were.
+-- Makes the first `count` waiters of a key ready again, in their place, and lets suspects wait apart; returns how many
+-- there were.
 local function wake_waiters(name, count)
   local heads = redis.call('ZPOPMIN', guards('waiters:' .. name), count)
   for i = 1, #heads, 2 do
     local place, queue, id = string.match(heads[i], '^(%d+)\n(.-)\n(.*)$')
-    local base = prefix .. ':{' .. queue .. '}:'
-    redis.call('HDEL', base .. 'waits', id)
-    redis.call('ZADD', base .. 'ready', place, id)
-    if redis.call('EXISTS', base .. 'wake') == 0 then redis.call('RPUSH', base .. 'wake', '1') end
+    local base = prefix .. ':{' .. queue .. '}'
+    redis.call('HDEL', base .. ':waits', id)
+    if make_ready(base, id, place, redis.call('HGET', base .. ':meta', id))
+        and redis.call('EXISTS', base .. ':wake') == 0 then
+      redis.call('RPUSH', base .. ':wake', '1')
+    end
   end
   return #heads / 2
 end
 
 local function waiter(id, place) return place .. '\n' .. string.match(KEYS[1], '^.-:{(.*)}$') .. '\n' .. id end
 
--- Takes a job from the waiters of its guard; returns whether it was parked.
+-- Takes a job from the waiters of its guard, or from the suspects; returns whether it was parked.
 local function stop_waiting(id, record)
   local name = redis.call('HGET', key('waits'), id)
   if not name then return false end
   redis.call('HDEL', key('waits'), id)
+  if redis.call('ZREM', key('suspects'), id) == 1 then return true end
   redis.call('ZREM', guards('waiters:' .. name), waiter(id, place_of(record)))
   return true
 end

@@ -14,11 +14,11 @@ for i = 2, #ARGV, 6 do
     else
       redis.call('HSET', key('meta'), id, meta)
       if delay == '0' then
-        redis.call('ZADD', key('ready'), place, id)
+        woken = make_ready(KEYS[1], id, place, meta) or woken
       else
         redis.call('ZADD', key('delayed'), later(now, delay), place .. ':' .. id)
+        woken = true
       end
-      woken = true
     end
     if failure ~= '' then save_failure(id, failure) end
   else

@@ -20,8 +20,7 @@ for i = 2, #ARGV, 6 do
       save_row(name, row)
     else
       redis.call('HSET', key('meta'), id, meta)
-      redis.call('ZADD', key('ready'), place, id)
-      woken = true
+      woken = make_ready(KEYS[1], id, place, meta) or woken
     end
   else
     missing[#missing + 1] = (i - 2) / 6 + 1

@@ -5,12 +5,14 @@
 --   ready     zset  id by place, which is (9 - priority) * 2^48 + seq
 --   delayed   zset  "place:id" by due time
 --   leases    zset  "id:owner:fence:place" by expiry: the script that can remove the member held the lease
---   meta      hash  id -> "attempts crashes fence suspect", for jobs that were leased before
+--   meta      hash  id -> "attempts crashes fence vanished", for jobs that were leased before; vanished is -1 for a
+--                         suspect
 --   failures  hash  id -> a line of JSON for each
 --   deaths    hash  id -> outcome;  dead  zset  id by time of death
 --   ended:*   list  of ids, oldest first
 --   unique_of hash  id -> unique of jobs that wait or run; the hash `uniques` of all queues maps unique -> id
 --   waits     hash  id -> guard that a parked job waits for: see guards.lua
+--   suspects  zset  id by place: parked jobs that are leased alone; their guard in waits is "suspect:" and the queue
 --   asked, progress, wake, seq
 --
 -- ARGV[1] is the time in microseconds; only tests give one.
@@ -61,10 +63,26 @@ local function place_of(record)
 end
 
 local function split(meta)
-  if not meta or #meta > 31 then return 0, 0, 0, false end
-  local attempts, crashes, fence, suspect = string.match(meta, '^(%d+) (%d+) (%d+) (%d)$')
-  if not fence or #fence > 9 then return 0, 0, 0, false end
-  return tonumber(attempts), tonumber(crashes), tonumber(fence), suspect == '1'
+  if not meta or #meta > 32 then return 0, 0, 0, 0 end
+  local attempts, crashes, fence, vanished = string.match(meta, '^(%d+) (%d+) (%d+) (%-?%d+)$')
+  if not fence or #fence > 9 or #vanished > 9 then return 0, 0, 0, 0 end
+  return tonumber(attempts), tonumber(crashes), tonumber(fence), tonumber(vanished)
+end
+
+local SUSPECT = -1 -- as in messages.py
+
+local function is_suspect(meta) return meta and string.sub(meta, -2) == '-1' end
+
+-- Makes a job of a queue, whose keys start with `base`, ready in its place; a suspect waits apart. Returns whether it is
+-- ready.
+local function make_ready(base, id, place, meta)
+  if is_suspect(meta) then
+    redis.call('ZADD', base .. ':suspects', place, id)
+    redis.call('HSET', base .. ':waits', id, 'suspect:' .. string.match(base, '^.-:{(.*)}$'))
+    return false
+  end
+  redis.call('ZADD', base .. ':ready', place, id)
+  return true
 end
 
 local KEPT_FAILURES = 25 -- as in messages.py

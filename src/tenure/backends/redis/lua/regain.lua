@@ -14,4 +14,4 @@ for _, member in ipairs(redis.call('ZRANGE', key('leases'), 0, -1)) do
     records[#records + 1] = redis.call('HGET', key('jobs'), id)
   end
 end
-return { now, popped, metas, records, 0 }
+return { now, popped, metas, records }

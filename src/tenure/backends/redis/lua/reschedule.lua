@@ -23,7 +23,7 @@ for i = 3, #ARGV do
       if tonumber(due) > tonumber(now) then
         redis.call('ZADD', key('delayed'), due, place .. ':' .. id)
       else
-        redis.call('ZADD', key('ready'), place, id)
+        make_ready(KEYS[1], id, place, redis.call('HGET', key('meta'), id))
       end
       result, moved = 'rescheduled', true
     else

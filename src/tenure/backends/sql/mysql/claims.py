@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from tenure.backends.messages import Charge, Lease
-from tenure.backends.sql.backend import Claim, claim_in_order, grantable, report_orphans
+from tenure.backends.messages import SUSPECT, Lease, Nack, suspects_key, vanished_after, vanished_after_expiry
+from tenure.backends.sql.backend import claim_in_order, report_orphans
 from tenure.backends.sql.control import end_waiting
 from tenure.backends.sql.dialect import PROMOTE_BATCH, START, ClaimCursor, Expired, Grant, Pair, Place, Row
 from tenure.backends.sql.mysql.connection import BEGIN, COMMIT, MysqlExecutor, MysqlSession, numbers
@@ -22,25 +22,27 @@ UNTIL_WORK = """
 """
 LATE = "SELECT EXISTS (SELECT 1 FROM tenure_delayed WHERE queue = {queue} AND due <= {now})"
 PICK_DELAYED = """
-SELECT `key`, `rank`, attempts, crashes, fence, suspect FROM tenure_delayed WHERE queue = {queue} AND due <= {now}
+SELECT `key`, `rank`, attempts, crashes, fence, vanished FROM tenure_delayed WHERE queue = {queue} AND due <= {now}
 ORDER BY due LIMIT {limit} FOR UPDATE SKIP LOCKED
 """
 PICK = """
-SELECT `key`, `rank`, attempts, crashes, fence, suspect FROM tenure_ready WHERE queue = {queue} {after}
+SELECT `key`, `rank`, attempts, crashes, fence, vanished FROM tenure_ready WHERE queue = {queue} {after}
 ORDER BY `rank`, `key` LIMIT {limit} FOR UPDATE SKIP LOCKED
 """
 AFTER = "AND ((`rank` = {rank} AND `key` > {key}) OR `rank` > {rank})"
 DROP_READY = "DELETE FROM tenure_ready WHERE queue = {queue} AND `rank` = {rank} AND `key` IN ({keys})"
 DROP_DELAYED = "DELETE FROM tenure_delayed WHERE `key` IN ({keys})"
 GRANT = """
-INSERT INTO tenure_lease (`key`, queue, `rank`, attempts, crashes, fence, suspect, owner, expires, asked) VALUES {rows}
+INSERT INTO tenure_lease (`key`, queue, `rank`, attempts, crashes, fence, vanished, owner, expires, asked) VALUES {rows}
 """
 GRANT_TAIL = "%s, {now} + {length}, 0"
 BODIES = "SELECT `key`, id, due, body FROM tenure_job WHERE `key` IN ({keys})"
-READY = "INSERT INTO tenure_ready (queue, `rank`, `key`, attempts, crashes, fence, suspect) VALUES {rows}"
+READY = "INSERT INTO tenure_ready (queue, `rank`, `key`, attempts, crashes, fence, vanished) VALUES {rows}"
 READY_ROW = "(%s, %s, %s, %s, %s, %s, %s)"
+APART = "INSERT INTO tenure_parked (guard, queue, `rank`, `key`, attempts, crashes, fence, vanished) VALUES {rows}"
+APART_ROW = "(%s, %s, %s, %s, %s, %s, %s, %s)"
 HELD = """
-SELECT l.`key`, l.queue, l.`rank`, l.attempts, l.crashes, l.fence, l.suspect, l.asked,
+SELECT l.`key`, l.queue, l.`rank`, l.attempts, l.crashes, l.fence, l.vanished, l.asked,
        j.id, j.handler, j.name, j.enqueued, j.due
 FROM tenure_lease AS l JOIN tenure_job AS j ON j.`key` = l.`key`
 """
@@ -60,7 +62,7 @@ class ReadyRow(NamedTuple):
     attempts: int
     crashes: int
     fence: int
-    suspect: int
+    vanished: int
 
 
 class HeldRow(NamedTuple):
@@ -72,7 +74,7 @@ class HeldRow(NamedTuple):
     attempts: int
     crashes: int
     fence: int
-    suspect: int
+    vanished: int
     asked: int
     id: str
     handler: str
@@ -85,14 +87,17 @@ class HeldRow(NamedTuple):
         job = (self.id, self.queue, self.rank, self.handler, self.name, state)
         return (*job, self.attempts, self.crashes, self.fence, self.enqueued, self.due)
 
-    def ready_columns(self, charge: Charge | None) -> tuple[object, ...]:
-        """The columns of tenure_ready after a settlement with this charge."""
-        attempts, crashes = self.attempts + (charge == "attempt"), self.crashes + (charge == "crash")
-        return (self.queue, self.rank, self.key, attempts, crashes, self.fence, int(charge == "suspect"))
+    def ready_columns(self, verdict: Nack) -> Row:
+        """The columns of tenure_ready after this settlement."""
+        attempts = self.attempts + (verdict.charge == "attempt")
+        crashes = self.crashes + (verdict.charge == "crash")
+        return (self.queue, self.rank, self.key, attempts, crashes, self.fence, vanished_after(verdict))
 
-    def expired_columns(self) -> tuple[object, ...]:
+    def expired_columns(self, suspect_after: int) -> Row:
         """The columns of tenure_ready after the lease expired."""
-        return (self.queue, self.rank, self.key, self.attempts, self.crashes + self.suspect, self.fence, 1)
+        crashes = self.crashes + (self.vanished == SUSPECT)
+        vanished = vanished_after_expiry(self.vanished, suspect_after)
+        return (self.queue, self.rank, self.key, self.attempts, crashes, self.fence, vanished)
 
 
 class MysqlClaims:
@@ -133,17 +138,17 @@ class MysqlClaims:
 
         return self._executor.transaction(extend)
 
-    def expire(self, queue: str, limit: int) -> list[Expired]:
+    def expire(self, queue: str, limit: int, suspect_after: int) -> list[Expired]:
         def give_back(session: MysqlSession) -> list[Expired]:
             select = session.fill(HELD_EXPIRED, queue=session.quote(queue), limit=limit)
             held = [HeldRow(*row) for row in session.send(BEGIN, select)[1]]
             if held:
                 session.send(
                     session.fill(DROP_LEASES, keys=numbers(row.key for row in held)),
-                    session.rows(READY, READY_ROW, [row.expired_columns() for row in held]),
+                    *ready_or_apart(session, [row.expired_columns(suspect_after) for row in held]),
                 )
                 end_cancelled(self._executor, session, held)
-            return [Expired(row.key, row.id, bool(row.suspect)) for row in held]
+            return [Expired(row.key, row.id, row.vanished) for row in held]
 
         expired = self._executor.transaction(give_back)
         if expired:
@@ -151,20 +156,28 @@ class MysqlClaims:
         return expired
 
     def _claim_from(
-        self, session: MysqlSession, grant: Grant, commit: list[str], queue: str, limit: int, alone: bool
-    ) -> Claim[Lease]:
+        self, session: MysqlSession, grant: Grant, commit: list[str], queue: str, limit: int
+    ) -> list[Lease]:
         start, started = self._cursor.start_of(queue), time.monotonic()
         rows = _pick(session, queue, limit, start)
         if not rows and start != START:
             start = START
             rows = _pick(session, queue, limit, start)
-        count, met_suspect = grantable([row.suspect for row in rows], alone)
-        taken = rows[:count]
-        if len(taken) == limit:
-            self._cursor.move_to(queue, (taken[-1].rank, taken[-1].key), started, start == START)
+        if len(rows) == limit:
+            self._cursor.move_to(queue, (rows[-1].rank, rows[-1].key), started, start == START)
         else:
             self._cursor.drop(queue)
-        return Claim(_grant(session, grant, queue, taken, commit) if taken else [], met_suspect)
+        return _grant(session, grant, queue, rows, commit) if rows else []
+
+
+def ready_or_apart(session: MysqlSession, rows: Sequence[Row]) -> list[str]:
+    """Statements that make jobs with these columns ready, and park the suspects among them."""
+    ready = [row for row in rows if row[-1] != SUSPECT]
+    apart = [(suspects_key(row[0]), *row) for row in rows if row[-1] == SUSPECT]
+    return [
+        *([session.rows(READY, READY_ROW, ready)] if ready else []),
+        *([session.rows(APART, APART_ROW, apart)] if apart else []),
+    ]
 
 
 def held_rows(session: MysqlSession, owner: str, leases: Sequence[Lease]) -> list[HeldRow]:
@@ -192,9 +205,8 @@ def _pick(session: MysqlSession, queue: str, limit: int, start: Place) -> list[R
         late = session.fill(PICK_DELAYED, queue=name, limit=PROMOTE_BATCH)
         due = [ReadyRow(*row) for row in session.send(late)[0]]
         if due:
-            ready = [(queue, row.rank, row.key, *row[2:]) for row in due]
             session.send(
-                session.rows(READY, READY_ROW, ready),
+                *ready_or_apart(session, [(queue, row.rank, row.key, *row[2:]) for row in due]),
                 session.fill(DROP_DELAYED, keys=numbers(row.key for row in due)),
             )
         (rows,) = session.send(session.fill(PICK, queue=name, after="", limit=limit))
@@ -206,7 +218,7 @@ def _grant(session: MysqlSession, grant: Grant, queue: str, rows: Sequence[Ready
     name = session.quote(queue)
     tail = session.fill(GRANT_TAIL, grant.owner, length=round(grant.seconds * MICROSECOND))
     leased = [
-        f"({row.key},{name},{row.rank},{row.attempts},{row.crashes},{row.fence + 1},{row.suspect},{tail})"
+        f"({row.key},{name},{row.rank},{row.attempts},{row.crashes},{row.fence + 1},{row.vanished},{tail})"
         for row in rows
     ]
     bodies = session.send(
@@ -238,7 +250,7 @@ def _lease(queue: str, owner: str, row: ReadyRow, id: str, due: int, body: bytes
         fence=row.fence + 1,
         attempts=row.attempts,
         crashes=row.crashes,
-        suspect=bool(row.suspect),
+        vanished=row.vanished,
         priority=-row.rank,
         due=due,
         token=row.key,

@@ -126,8 +126,8 @@ class MysqlDialect:
     def renew(self, leases: Sequence[Lease], grant: Grant) -> set[Pair]:
         return self._claims.renew(leases, grant)
 
-    def expire(self, queue: str, limit: int) -> list[Expired]:
-        return self._claims.expire(queue, limit)
+    def expire(self, queue: str, limit: int, suspect_after: int) -> list[Expired]:
+        return self._claims.expire(queue, limit, suspect_after)
 
     def read(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
         return self._executor.ask(lambda session: session.neutral(statement, parameters))
@@ -187,11 +187,11 @@ UNPUT = """
 DELETE j FROM tenure_job AS j JOIN {ended} AS e ON e.id = j.id WHERE j.id IN ({ids}) AND j.batch = {batch}
 """
 PUT_READY = """
-INSERT INTO tenure_ready (queue, `rank`, `key`, attempts, crashes, fence, suspect)
+INSERT INTO tenure_ready (queue, `rank`, `key`, attempts, crashes, fence, vanished)
 SELECT queue, `rank`, `key`, 0, 0, 0, 0 FROM tenure_job WHERE id IN ({ids}) AND batch = {batch} AND due <= enqueued
 """
 PUT_DELAYED = """
-INSERT INTO tenure_delayed (`key`, queue, `rank`, attempts, crashes, fence, suspect, due)
+INSERT INTO tenure_delayed (`key`, queue, `rank`, attempts, crashes, fence, vanished, due)
 SELECT `key`, queue, `rank`, 0, 0, 0, 0, due FROM tenure_job WHERE id IN ({ids}) AND batch = {batch} AND due > enqueued
 """
 PUT_IDS = "SELECT id FROM tenure_job WHERE id IN ({ids}) AND batch = {batch}"

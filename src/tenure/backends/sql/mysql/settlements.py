@@ -8,7 +8,7 @@ import msgspec
 from tenure.backends.messages import Abandon, Ack, Nack
 from tenure.backends.sql.dialect import ClaimCursor, Dialect, Pair, failures
 from tenure.backends.sql.guards import apply, changes_of, lock_guards, settlement_changes
-from tenure.backends.sql.mysql.claims import DROP_LEASES, READY, READY_ROW, HeldRow, end_cancelled, held_rows
+from tenure.backends.sql.mysql.claims import DROP_LEASES, HeldRow, end_cancelled, held_rows, ready_or_apart
 from tenure.backends.sql.mysql.connection import BEGIN, COMMIT, MysqlExecutor, MysqlSession, numbers
 from tenure.clock import MICROSECOND
 from tenure.definition.failure import KEPT_FAILURES
@@ -19,7 +19,7 @@ REPLACE INTO tenure_history (id, queue, `rank`, handler, name, state, attempts, 
                              owner, seconds, reason, output, run) VALUES {rows}
 """
 HISTORY_ROW = "(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, {now}, %s, %s, %s, %s, %s)"
-DELAYED = "INSERT INTO tenure_delayed (queue, `rank`, `key`, attempts, crashes, fence, suspect, due) VALUES {rows}"
+DELAYED = "INSERT INTO tenure_delayed (queue, `rank`, `key`, attempts, crashes, fence, vanished, due) VALUES {rows}"
 DELAYED_ROW = "(%s, %s, %s, %s, %s, %s, %s, {now} + {delay})"
 ABANDON = """
 REPLACE INTO tenure_dead (id, queue, `rank`, handler, name, attempts, crashes, fence, enqueued, due, died, owner,
@@ -62,13 +62,11 @@ class MysqlSettlements:
     def nack(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]:
         def plan(session: MysqlSession, held: list[tuple[HeldRow, Nack]]) -> list[str]:
             steps = [session.fill(DROP_LEASES, keys=numbers(row.key for row, _ in held))]
-            ready = [row.ready_columns(v.charge) for row, v in held if v.delay <= 0]
-            if ready:
-                steps.append(session.rows(READY, READY_ROW, ready))
+            steps += ready_or_apart(session, [row.ready_columns(v) for row, v in held if v.delay <= 0])
             for row, v in held:
                 if v.delay > 0:
                     shape = DELAYED_ROW.replace("{delay}", str(round(v.delay * MICROSECOND)))
-                    steps.append(session.rows(DELAYED, shape, [row.ready_columns(v.charge)]))
+                    steps.append(session.rows(DELAYED, shape, [row.ready_columns(v)]))
             return [*steps, *_save_failures(session, [v for _, v in held])]
 
         self._cursor.drop(*{verdict.lease.queue for verdict in verdicts})

@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from tenure.backends.messages import ON_REQUEST, Lease
-from tenure.backends.sql.backend import Claim, claim_in_order, report_orphans
+from tenure.backends.messages import ON_REQUEST, SUSPECT, SUSPECTS_PREFIX, Lease
+from tenure.backends.sql.backend import claim_in_order, report_orphans
 from tenure.backends.sql.dialect import PROMOTE_BATCH, START, ClaimCursor, Expired, Grant, Pair, Row
 from tenure.backends.sql.postgresql.connection import NOW, PostgresExecutor, number_array, text_array
 from tenure.clock import MICROSECOND
@@ -20,15 +20,21 @@ SELECT EXISTS (SELECT 1 FROM unnest(%(queues)s::text[]) AS q(name),
        (SELECT min(d.due) - {NOW} FROM unnest(%(queues)s::text[]) AS q(name),
                LATERAL (SELECT due FROM tenure_delayed WHERE queue = q.name ORDER BY due LIMIT 1) AS d)
 """
+# Ends before its FROM. A suspect waits apart instead of becoming ready.
+PARK_SUSPECTS = f"""\
+INSERT INTO tenure_parked (key, guard, queue, rank, attempts, crashes, fence, vanished)
+    SELECT key, '{SUSPECTS_PREFIX}' || queue, queue, rank, attempts, crashes, fence, vanished"""
 PROMOTE = f"""
 WITH late AS MATERIALIZED (
     SELECT key FROM tenure_delayed WHERE queue = %(queue)s AND due <= {NOW}
     ORDER BY due, key LIMIT %(most)s FOR UPDATE SKIP LOCKED
 ), moved AS (
     DELETE FROM tenure_delayed WHERE key = ANY(ARRAY(SELECT key FROM late)) RETURNING *
+), apart AS (
+    {PARK_SUSPECTS} FROM moved WHERE vanished < 0
 )
-INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, suspect)
-SELECT queue, rank, key, attempts, crashes, fence, suspect FROM moved
+INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, vanished)
+SELECT queue, rank, key, attempts, crashes, fence, vanished FROM moved WHERE vanished >= 0
 """
 # Due delayed jobs must become ready first: then this statement picks nothing, and the caller promotes and repeats it.
 CLAIM = f"""
@@ -37,26 +43,20 @@ WITH late AS MATERIALIZED (
         SELECT 1 FROM tenure_delayed WHERE queue = %(queue)s AND due <= {NOW}
     ) AS waits
 ), picked AS MATERIALIZED (
-    SELECT ctid AS place, rank, key, attempts, crashes, fence, suspect FROM tenure_ready
+    SELECT ctid AS place, rank, key, attempts, crashes, fence, vanished FROM tenure_ready
     WHERE queue = %(queue)s AND (rank, key) > (%(rank)s::smallint, %(key)s::bigint) AND NOT (SELECT waits FROM late)
     ORDER BY rank, key LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-), numbered AS MATERIALIZED (
-    SELECT *, row_number() OVER line = 1 AS is_first, max(suspect) OVER line = 1 AS met_suspect
-    FROM picked WINDOW line AS (ORDER BY rank, key)
-), taken AS MATERIALIZED (
-    SELECT *, NOT met_suspect OR (is_first AND %(alone)s) AS granted FROM numbered
 ), gone AS (
-    DELETE FROM tenure_ready WHERE ctid = ANY(ARRAY(SELECT place FROM taken WHERE granted))
+    DELETE FROM tenure_ready WHERE ctid = ANY(ARRAY(SELECT place FROM picked))
 ), leased AS (
-    INSERT INTO tenure_lease (key, queue, rank, attempts, crashes, fence, suspect, owner, expires, asked)
-    SELECT key, %(queue)s, rank, attempts, crashes, fence + 1, suspect, %(owner)s, {NOW} + %(length)s::bigint, 0
-    FROM taken WHERE granted
+    INSERT INTO tenure_lease (key, queue, rank, attempts, crashes, fence, vanished, owner, expires, asked)
+    SELECT key, %(queue)s, rank, attempts, crashes, fence + 1, vanished, %(owner)s, {NOW} + %(length)s::bigint, 0
+    FROM picked
 )
-SELECT late.waits, t.met_suspect, t.granted, t.key, t.rank, t.attempts, t.crashes, t.fence + 1, t.suspect,
-       j.id, j.due, j.body
-FROM late LEFT JOIN taken AS t ON true
-LEFT JOIN LATERAL (SELECT id, due, body FROM tenure_job WHERE key = t.key AND t.granted OFFSET 0) AS j ON true
-ORDER BY t.rank, t.key
+SELECT late.waits, p.key, p.rank, p.attempts, p.crashes, p.fence + 1, p.vanished, j.id, j.due, j.body
+FROM late LEFT JOIN picked AS p ON true
+LEFT JOIN LATERAL (SELECT id, due, body FROM tenure_job WHERE key = p.key OFFSET 0) AS j ON true
+ORDER BY p.rank, p.key
 """
 RENEW = f"""
 UPDATE tenure_lease AS l SET expires = {NOW} + %(length)s::bigint
@@ -91,12 +91,16 @@ WITH late AS MATERIALIZED (
 ), held AS (
     DELETE FROM tenure_lease WHERE key = ANY(ARRAY(SELECT key FROM late)) RETURNING *
 ), back AS MATERIALIZED (
-    SELECT key, queue, rank, attempts, crashes + suspect AS crashes, fence, suspect, asked FROM held
+    SELECT key, queue, rank, attempts, crashes + (vanished < 0)::int AS crashes, fence, asked, vanished AS before,
+           CASE WHEN vanished < 0 OR vanished + 1 >= %(suspect_after)s THEN {SUSPECT} ELSE vanished + 1 END AS vanished
+    FROM held
 ), ready AS (
-    INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, suspect)
-    SELECT queue, rank, key, attempts, crashes, fence, 1 FROM back WHERE asked = 0
+    INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, vanished)
+    SELECT queue, rank, key, attempts, crashes, fence, vanished FROM back WHERE asked = 0 AND vanished >= 0
+), apart AS (
+    {PARK_SUSPECTS} FROM back WHERE asked = 0 AND vanished < 0
 ), {END_CANCELLED}
-SELECT b.key, j.id, b.suspect <> 0 FROM back AS b
+SELECT b.key, j.id, b.before FROM back AS b
 CROSS JOIN LATERAL (SELECT id FROM tenure_job WHERE key = b.key OFFSET 0) AS j
 """
 
@@ -134,16 +138,17 @@ class PostgresClaims:
         renewed = set(rows)
         return {(lease.id, lease.fence) for lease in leases if (lease.token, lease.fence) in renewed}
 
-    def expire(self, queue: str, limit: int) -> list[Expired]:
-        rows = self._executor.ask(EXPIRE, {"queue": queue, "limit": limit, "reason": ON_REQUEST})
+    def expire(self, queue: str, limit: int, suspect_after: int) -> list[Expired]:
+        page = {"queue": queue, "limit": limit, "suspect_after": suspect_after, "reason": ON_REQUEST}
+        rows = self._executor.ask(EXPIRE, page)
         if rows:
             self._cursor.drop(queue)
         return [Expired(*row) for row in rows]
 
-    def _claim_from(self, grant: Grant, queue: str, limit: int, alone: bool) -> Claim[Lease]:
+    def _claim_from(self, grant: Grant, queue: str, limit: int) -> list[Lease]:
         start, started = self._cursor.start_of(queue), time.monotonic()
         wanted = {
-            **{"queue": queue, "limit": limit, "alone": alone, "promote": True, "rank": start[0], "key": start[1]},
+            **{"queue": queue, "limit": limit, "promote": True, "rank": start[0], "key": start[1]},
             **{"owner": grant.owner, "length": round(grant.seconds * MICROSECOND)},
         }
         rows = self._executor.ask(CLAIM, wanted)
@@ -151,22 +156,22 @@ class PostgresClaims:
             self._executor.ask(PROMOTE, {"queue": queue, "most": PROMOTE_BATCH})
             start = START
             rows = self._executor.ask(CLAIM, {**wanted, "promote": False, "rank": start[0], "key": start[1]})
-        granted = [row for row in rows if row[2]]
-        leases = [_lease(queue, grant.owner, row) for row in granted if row[9] is not None]
-        if orphans := [row[3] for row in granted if row[9] is None]:
+        granted = [row for row in rows if row[1] is not None]
+        leases = [_lease(queue, grant.owner, row) for row in granted if row[7] is not None]
+        if orphans := [row[1] for row in granted if row[7] is None]:
             self._executor.ask(DROP_LEASES, {"keys": number_array(orphans)})
             report_orphans(queue, len(orphans))
         if len(granted) == limit:
-            self._cursor.move_to(queue, (rows[-1][4], rows[-1][3]), started, start == START)
+            self._cursor.move_to(queue, (rows[-1][2], rows[-1][1]), started, start == START)
         else:
             self._cursor.drop(queue)
         if not leases and start != START:
-            return self._claim_from(grant, queue, limit, alone)
-        return Claim(leases, met_suspect=any(row[1] for row in rows))
+            return self._claim_from(grant, queue, limit)
+        return leases
 
 
 def _lease(queue: str, owner: str, row: Row) -> Lease:
-    _, _, _, key, rank, attempts, crashes, fence, suspect, id, due, body = row
+    _, key, rank, attempts, crashes, fence, vanished, id, due, body = row
     return Lease(
         id=id,
         queue=queue,
@@ -175,7 +180,7 @@ def _lease(queue: str, owner: str, row: Row) -> Lease:
         fence=fence,
         attempts=attempts,
         crashes=crashes,
-        suspect=bool(suspect),
+        vanished=vanished,
         priority=-rank,
         due=due,
         token=key,

@@ -117,8 +117,8 @@ class PostgresDialect:
     def renew(self, leases: Sequence[Lease], grant: Grant) -> set[Pair]:
         return self._claims.renew(leases, grant)
 
-    def expire(self, queue: str, limit: int) -> list[Expired]:
-        return self._claims.expire(queue, limit)
+    def expire(self, queue: str, limit: int, suspect_after: int) -> list[Expired]:
+        return self._claims.expire(queue, limit, suspect_after)
 
     def read(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
         return self._executor.ask(statement, parameters)
@@ -170,10 +170,10 @@ WITH item AS MATERIALIZED (
     ORDER BY place ON CONFLICT DO NOTHING
     RETURNING key, id, queue, rank, enqueued, due
 ), {{stored}}, ready AS (
-    INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, suspect)
+    INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, vanished)
     SELECT queue, rank, key, 0, 0, 0, 0 FROM stored WHERE due <= enqueued
 ), later AS (
-    INSERT INTO tenure_delayed (key, queue, rank, attempts, crashes, fence, suspect, due)
+    INSERT INTO tenure_delayed (key, queue, rank, attempts, crashes, fence, vanished, due)
     SELECT key, queue, rank, 0, 0, 0, 0, due FROM stored WHERE due > enqueued
 )
 SELECT id FROM stored

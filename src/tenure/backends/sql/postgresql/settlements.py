@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import psycopg
 
-from tenure.backends.messages import ON_REQUEST, Abandon, Ack, Nack
+from tenure.backends.messages import ON_REQUEST, Abandon, Ack, Nack, vanished_after
 from tenure.backends.sql.dialect import ClaimCursor, Dialect, Pair, Rows
 from tenure.backends.sql.guards import apply, changes_of, lock_guards, settlement_changes
-from tenure.backends.sql.postgresql.claims import END_CANCELLED, INTO_HISTORY, REPLACE_HISTORY
+from tenure.backends.sql.postgresql.claims import END_CANCELLED, INTO_HISTORY, PARK_SUSPECTS, REPLACE_HISTORY
 from tenure.backends.sql.postgresql.connection import NOW, PostgresExecutor, number_array, text_array
 from tenure.clock import MICROSECOND
 from tenure.definition.failure import KEPT_FAILURES
@@ -46,17 +46,20 @@ NACK = f"""
 WITH item AS MATERIALIZED (
     SELECT * FROM unnest(
         %(keys)s::bigint[], %(fences)s::int[], %(ids)s::text[], %(records)s::text[], %(delays)s::bigint[],
-        %(attempts)s::int[], %(crashes)s::int[], %(suspects)s::smallint[]
-    ) AS i(item, turn, id, record, delay, attempt, crash, suspect)
+        %(attempts)s::int[], %(crashes)s::int[], %(vanished)s::smallint[]
+    ) AS i(item, turn, id, record, delay, attempt, crash, vanished)
 ), {_HELD}, back AS MATERIALIZED (
-    SELECT key, queue, rank, attempts + attempt AS attempts, crashes + crash AS crashes, fence, suspect, asked, delay
+    SELECT key, queue, rank, attempts + attempt AS attempts, crashes + crash AS crashes, fence, vanished, asked, delay
     FROM held
 ), ready AS (
-    INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, suspect)
-    SELECT queue, rank, key, attempts, crashes, fence, suspect FROM back WHERE asked = 0 AND delay <= 0
+    INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, vanished)
+    SELECT queue, rank, key, attempts, crashes, fence, vanished FROM back
+    WHERE asked = 0 AND delay <= 0 AND vanished >= 0
+), apart AS (
+    {PARK_SUSPECTS} FROM back WHERE asked = 0 AND delay <= 0 AND vanished < 0
 ), later AS (
-    INSERT INTO tenure_delayed (key, queue, rank, attempts, crashes, fence, suspect, due)
-    SELECT key, queue, rank, attempts, crashes, fence, suspect, {NOW} + delay FROM back WHERE asked = 0 AND delay > 0
+    INSERT INTO tenure_delayed (key, queue, rank, attempts, crashes, fence, vanished, due)
+    SELECT key, queue, rank, attempts, crashes, fence, vanished, {NOW} + delay FROM back WHERE asked = 0 AND delay > 0
 ), {END_CANCELLED}, {_FAILED}
 SELECT id, fence FROM held
 """
@@ -115,7 +118,7 @@ class PostgresSettlements:
             verdicts,
             owner=owner,
             delays=number_array([round(v.delay * MICROSECOND) for v in verdicts]),
-            suspects=number_array([int(v.charge == "suspect") for v in verdicts]),
+            vanished=number_array([vanished_after(v) for v in verdicts]),
             reason=ON_REQUEST,
             **_charges(verdicts),
         )

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from tenure.backends.messages import Lease
-from tenure.backends.sql.backend import Claim, claim_in_order, grantable, report_orphans
+from tenure.backends.messages import SUSPECT, SUSPECTS_PREFIX, Lease
+from tenure.backends.sql.backend import claim_in_order, report_orphans
 from tenure.backends.sql.control import end_waiting
 from tenure.backends.sql.dialect import PROMOTE_BATCH, Expired, Grant, Pair
 from tenure.backends.sql.sqlite.database import BEGIN, Database, compound, json_text, rows_on
@@ -22,22 +22,28 @@ UNTIL_WORK = """
 SELECT EXISTS (SELECT 1 FROM tenure_ready WHERE queue = :queue),
        (SELECT min(due) FROM tenure_delayed WHERE queue = :queue AND due < 9e18)
 """
-PROMOTE = """
-INSERT INTO tenure_ready SELECT queue, rank, key, attempts, crashes, fence, suspect
+_PROMOTED = """
 FROM tenure_delayed WHERE queue = :queue AND due <= :now ORDER BY due, key LIMIT :most
 """
-PROMOTED = """
-DELETE FROM tenure_delayed WHERE key IN (
-    SELECT key FROM tenure_delayed WHERE queue = :queue AND due <= :now ORDER BY due, key LIMIT :most
+PROMOTE = (
+    f"""
+INSERT INTO tenure_ready SELECT queue, rank, key, attempts, crashes, fence, vanished FROM (SELECT * {_PROMOTED})
+WHERE vanished >= 0
+""",
+    f"""
+INSERT INTO tenure_parked
+SELECT key, '{SUSPECTS_PREFIX}' || queue, queue, rank, attempts, crashes, fence, vanished FROM (SELECT * {_PROMOTED})
+WHERE vanished < 0
+""",
+    f"DELETE FROM tenure_delayed WHERE key IN (SELECT key {_PROMOTED})",
 )
-"""
 CLAIM = """
 SELECT CAST(json_group_array(json_array(
-           key, id, rank, attempts, crashes, fence, suspect, due, length(CAST(body AS BLOB)))) AS BLOB),
+           key, id, rank, attempts, crashes, fence, vanished, due, length(CAST(body AS BLOB)))) AS BLOB),
        CAST(group_concat(CAST(body AS TEXT), '') AS BLOB),
        EXISTS (SELECT 1 FROM tenure_delayed WHERE queue = :queue AND due <= :now)
 FROM (
-    SELECT r.key, j.id, r.rank, r.attempts, r.crashes, r.fence, r.suspect, j.due, j.body
+    SELECT r.key, j.id, r.rank, r.attempts, r.crashes, r.fence, r.vanished, j.due, j.body
     FROM tenure_ready AS r JOIN tenure_job AS j ON j.key = r.key
     WHERE r.queue = :queue ORDER BY r.rank, r.key LIMIT :limit
 )
@@ -48,7 +54,7 @@ GRANT = compound(
     "tenure_grant",
     f"""
 INSERT INTO tenure_lease
-SELECT key, queue, rank, attempts, crashes, fence + 1, suspect, :owner, :expires, 0, NULL, NULL
+SELECT key, queue, rank, attempts, crashes, fence + 1, vanished, :owner, :expires, 0, NULL, NULL
 FROM tenure_ready WHERE {_UP_TO} AND key IN (SELECT value FROM json_each(:keys))
 """,
     f"DELETE FROM tenure_ready WHERE {_UP_TO} AND key IN (SELECT key FROM tenure_lease)",
@@ -61,16 +67,21 @@ WHERE l.owner = :owner AND typeof(j.id) = 'text' AND typeof(l.fence) = 'integer'
 """
 RENEW = "UPDATE tenure_lease SET expires = :expires WHERE key IN (SELECT value FROM json_each(:keys))"
 EXPIRED = """
-SELECT json_group_array(json_array(key, id, suspect)), json_group_array(key) FILTER (WHERE asked) FROM (
-    SELECT l.key, iif(typeof(j.id) = 'text', j.id, hex(j.id)) AS id, l.suspect = 1 AS suspect, l.asked
+SELECT json_group_array(json_array(key, id, vanished)), json_group_array(key) FILTER (WHERE asked) FROM (
+    SELECT l.key, iif(typeof(j.id) = 'text', j.id, hex(j.id)) AS id, CAST(l.vanished AS INTEGER) AS vanished, l.asked
     FROM tenure_lease AS l JOIN tenure_job AS j ON j.key = l.key
     WHERE l.queue = :queue AND l.expires <= :now ORDER BY l.expires LIMIT :limit
 )
 """
 RETURN_EXPIRED = """
-INSERT INTO tenure_ready
-SELECT queue, rank, key, attempts, crashes + suspect, fence, 1
-FROM tenure_lease WHERE key IN (SELECT value FROM json_each(:keys))
+INSERT INTO tenure_ready SELECT queue, rank, key, attempts, crashes, fence, vanished + 1
+FROM tenure_lease WHERE key IN (SELECT value FROM json_each(:keys)) AND vanished >= 0 AND vanished + 1 < :suspect_after
+"""
+PARK_EXPIRED = f"""
+INSERT INTO tenure_parked
+SELECT key, '{SUSPECTS_PREFIX}' || queue, queue, rank, attempts, crashes + (vanished < 0), fence, {SUSPECT}
+FROM tenure_lease
+WHERE key IN (SELECT value FROM json_each(:keys)) AND (vanished < 0 OR vanished + 1 >= :suspect_after)
 """
 DROP_LEASES = "DELETE FROM tenure_lease WHERE key IN (SELECT value FROM json_each(:keys))"
 
@@ -84,7 +95,7 @@ class ClaimedRow(Struct, array_like=True, gc=False):
     attempts: Count
     crashes: Count
     fence: Annotated[int, Meta(ge=0, le=MAX_COUNT - 1)]
-    suspect: bool
+    vanished: Count
     due: int
     size: int
 
@@ -127,7 +138,7 @@ class SqliteClaims:
             tx.execute(RENEW, {"keys": keys, "expires": self._now() + round(grant.seconds * MICROSECOND)})
         return held
 
-    def expire(self, queue: str, limit: int) -> list[Expired]:
+    def expire(self, queue: str, limit: int, suspect_after: int) -> list[Expired]:
         page = {"queue": queue, "now": self._now(), "limit": limit}
         if self._database.read(EXPIRED, {**page, "limit": 1})[0][0] == "[]":
             return []
@@ -135,12 +146,13 @@ class SqliteClaims:
             found, cancelled = tx.execute(EXPIRED, page).fetchone()
             expired = _decode_expired(found)
             keys = {"keys": json_text([row.key for row in expired])}
-            tx.execute(RETURN_EXPIRED, keys)
+            tx.execute(RETURN_EXPIRED, {**keys, "suspect_after": suspect_after})
+            tx.execute(PARK_EXPIRED, {**keys, "suspect_after": suspect_after})
             tx.execute(DROP_LEASES, keys)
             end_cancelled(tx, cancelled, self._now())
         return expired
 
-    def _claim_from(self, tx: Any, grant: Grant, queue: str, limit: int, alone: bool) -> Claim[Granted]:
+    def _claim_from(self, tx: Any, grant: Grant, queue: str, limit: int) -> list[Granted]:
         now = self._now()
         wanted = {"queue": queue, "limit": limit, "now": now, "most": PROMOTE_BATCH}
         faults: dict[int, str] = {}
@@ -151,8 +163,6 @@ class SqliteClaims:
                 tx.execute(BEGIN)
             faults = repair(tx, wanted)
             rows, bodies = _read_ready(tx, wanted)
-        count, met_suspect = grantable([row.suspect for row in rows], alone)
-        del rows[count:]
         if rows:
             expires = now + round(grant.seconds * MICROSECOND)
             claimed = {
@@ -162,9 +172,9 @@ class SqliteClaims:
                 "keys": json_text([row.key for row in rows]),
             }
             tx.execute(GRANT.call, {**claimed, "owner": grant.owner, "expires": expires})
-        elif not met_suspect and (orphans := tx.execute(DROP_ORPHANS, wanted).rowcount):
+        elif orphans := tx.execute(DROP_ORPHANS, wanted).rowcount:
             report_orphans(queue, orphans)
-        return Claim(_with_bodies(queue, rows, bodies, faults), met_suspect)
+        return _with_bodies(queue, rows, bodies, faults)
 
 
 def _read_ready(tx: Any, wanted: dict[str, Any]) -> tuple[list[ClaimedRow], bytes]:
@@ -173,8 +183,8 @@ def _read_ready(tx: Any, wanted: dict[str, Any]) -> tuple[list[ClaimedRow], byte
     if has_due:
         if not tx.in_transaction:
             tx.execute(BEGIN)
-        tx.execute(PROMOTE, wanted)
-        tx.execute(PROMOTED, wanted)
+        for statement in PROMOTE:
+            tx.execute(statement, wanted)
         found, bodies, _ = tx.execute(CLAIM, wanted).fetchone()
     return _decode_ready(found), bodies
 
@@ -216,7 +226,7 @@ def _lease(queue: str, row: ClaimedRow, body: bytes, fault: str | None, owner: s
         fence=row.fence + 1,
         attempts=row.attempts,
         crashes=row.crashes,
-        suspect=row.suspect,
+        vanished=row.vanished,
         priority=-row.rank,
         due=row.due,
         token=row.key,

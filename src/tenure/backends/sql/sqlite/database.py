@@ -48,6 +48,7 @@ class CompoundStatement(NamedTuple):
     statements: tuple[str, ...]
     view: str
     trigger: str
+    drop: str
     call: str
 
 
@@ -58,6 +59,7 @@ def compound(name: str, *statements: str) -> CompoundStatement:
         statements,
         f"CREATE TEMP VIEW {name} AS SELECT {', '.join(f'NULL AS {each}' for each in names)}",
         f"CREATE TEMP TRIGGER {name}_step INSTEAD OF INSERT ON {name} BEGIN\n{body};\nEND",
+        f"DROP TRIGGER temp.{name}_step",
         f"INSERT INTO {name} VALUES ({', '.join(f':{each}' for each in names)})",
     )
 

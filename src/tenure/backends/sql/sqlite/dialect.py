@@ -89,8 +89,8 @@ class SqliteDialect:
     def renew(self, leases: Sequence[Lease], grant: Grant) -> set[Pair]:
         return self._claims.renew(leases, grant)
 
-    def expire(self, queue: str, limit: int) -> list[Expired]:
-        return self._claims.expire(queue, limit)
+    def expire(self, queue: str, limit: int, suspect_after: int) -> list[Expired]:
+        return self._claims.expire(queue, limit, suspect_after)
 
     def read(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
         return self._database.read(translated(statement), bound(parameters))
@@ -112,8 +112,13 @@ class SqliteDialect:
 
     @contextmanager
     def migration(self) -> Iterator[Rows]:
+        """The triggers name the columns of the newest schema, and SQLite renames no column while one names another."""
         with self._database.transaction() as tx:
+            for compound in COMPOUNDS:
+                tx.execute(compound.drop)
             yield rows_on(tx)
+            for compound in COMPOUNDS:
+                tx.execute(compound.trigger)
 
     def close(self) -> None:
         self._database.close()

@@ -9,7 +9,7 @@ from typing import Any
 
 from tenure.definition.limits import MAX_COUNT, MAX_TEXT
 
-_COUNTERS = ("attempts", "crashes", "fence", "suspect")
+_COUNTERS = ("attempts", "crashes", "fence", "vanished")
 _MAX_FENCE = MAX_COUNT - 1  # the lease adds one
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from tenure.backends.messages import Abandon, Ack, Nack, Verdict
+from tenure.backends.messages import SUSPECTS_PREFIX, Abandon, Ack, Nack, Verdict, vanished_after
 from tenure.backends.sql.dialect import Dialect, Pair, failures
 from tenure.backends.sql.guards import apply, changes_of, lock_guards
 from tenure.backends.sql.sqlite.claims import DROP_LEASES, end_cancelled, held_leases, lease_keys
@@ -60,7 +60,15 @@ NACK = compound(
     """
 INSERT INTO tenure_ready
 SELECT l.queue, l.rank, l.key, l.attempts + (e.value ->> 2), l.crashes + (e.value ->> 3), l.fence, e.value ->> 4
-FROM json_each(:items) AS e JOIN tenure_lease AS l ON l.key = e.value ->> 0 WHERE e.value ->> 1 <= :now
+FROM json_each(:items) AS e JOIN tenure_lease AS l ON l.key = e.value ->> 0
+WHERE e.value ->> 1 <= :now AND e.value ->> 4 >= 0
+""",
+    f"""
+INSERT INTO tenure_parked
+SELECT l.key, '{SUSPECTS_PREFIX}' || l.queue, l.queue, l.rank, l.attempts + (e.value ->> 2),
+       l.crashes + (e.value ->> 3), l.fence, e.value ->> 4
+FROM json_each(:items) AS e JOIN tenure_lease AS l ON l.key = e.value ->> 0
+WHERE e.value ->> 1 <= :now AND e.value ->> 4 < 0
 """,
     """
 INSERT INTO tenure_delayed
@@ -126,7 +134,7 @@ class SqliteSettlements:
                     now + round(v.delay * MICROSECOND),
                     v.charge == "attempt",
                     v.charge == "crash",
-                    v.charge == "suspect",
+                    vanished_after(v),
                 )
                 for v in held
             ]
