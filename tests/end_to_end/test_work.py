@@ -97,6 +97,12 @@ def test_several_processes_share_the_work_and_the_worst_exit_code(tenure):
     assert [tenure.state(id) for id in [*ids, dead]] == ["done", "done", "done", "dead"]
 
 
+def test_only_suspects_are_run_if_asked(tenure):
+    id = tenure.enqueue("add", "--payload", '{"a": 1}')
+    done = tenure("work", "--suspects")
+    assert (done.returncode, tenure.state(id)) == (0, "ready")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -104,6 +110,7 @@ def test_several_processes_share_the_work_and_the_worst_exit_code(tenure):
         (["emails:0"], "the weight in 'emails:0' must be a number above 0"),
         (["emails:many"], "the weight in 'emails:many' must be a number above 0"),
         (["a b"], "'a b' cannot name a queue"),
+        (["--suspects", "--burst", "--concurrency", "2"], "until no suspect is left: omit --burst, --concurrency"),
     ],
 )
 def test_a_worker_that_could_not_work_is_refused_in_one_line(tenure, arguments, says):

@@ -244,9 +244,10 @@ class ManualClaims:
         for portion, _ in room:
             if leases := self._backend.lease(portion, limit=1, seconds=self._seconds):
                 return leases
-        if self._held:
+        allowed = [queue for portion, _ in room for queue in portion]
+        if self._held or not allowed or not self._backend.has_suspects(allowed):
             return ()
-        return self._backend.lease_suspect([queue for portion, _ in room for queue in portion], seconds=self._seconds)
+        return self._backend.lease_suspect(allowed, seconds=self._seconds)
 
     def _opened(self, attempt: Attempt, worker: str) -> "ManualJob | None":
         """The job with its payload; a job with an unfit payload becomes a dead letter, as in every worker."""

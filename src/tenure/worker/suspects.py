@@ -47,6 +47,7 @@ class SuspectRunner:
         self._stopping = threading.Event()
         self._check = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
+        self._terminated: subprocess.Popen[bytes] | None = None
         self._delay = GrowingDelay(first=interval, longest=20 * interval)
         self.start: StartProcess | None = None
         self.next_here: Lane | None = None  # whose leaser should lease a suspect next, if they run in this process
@@ -59,16 +60,20 @@ class SuspectRunner:
             self._check.clear()
             try:
                 self._run_suspects()
-            except BackendError as error:
-                logger.debug("asking for suspects failed, trying again: %s", error)
+            except (BackendError, OSError) as error:
+                logger.warning("suspects cannot be run now, trying again: %s", error)
 
     def stop(self) -> None:
         """Let the running suspect finish within the stop grace of its process; safe in a signal handler."""
-        self._end(signal.SIGTERM)
+        self._end()
+        if (process := self._process) is not None:
+            self._terminate(process)
 
     def stop_now(self) -> None:
         """Have the running suspect handed back at once; safe in a signal handler."""
-        self._end(signal.SIGQUIT)
+        self._end()
+        if (process := self._process) is not None:
+            process.send_signal(signal.SIGQUIT)
 
     def have_work(self) -> bool:
         """Whether a worker that ends when nothing is left has to wait for suspects; pauses if so."""
@@ -116,14 +121,17 @@ class SuspectRunner:
         self._process = process
         logger.info("process %d runs suspects, one at a time", process.pid)
         if self._stopping.is_set():
-            process.send_signal(signal.SIGTERM)
+            self._terminate(process)
         code = process.wait()
         self._process = None
         return code
 
-    def _end(self, number: signal.Signals) -> None:
+    def _end(self) -> None:
         self._stopping.set()
         self._check.set()
-        process = self._process
-        if process is not None:
-            process.send_signal(number)
+
+    def _terminate(self, process: "subprocess.Popen[bytes]") -> None:
+        """Once for each process: the second SIGTERM would interrupt its job."""
+        if process is not self._terminated:
+            self._terminated = process
+            process.send_signal(signal.SIGTERM)

@@ -241,6 +241,22 @@ class TestExpiry:
         assert other.mark_complete(again)
         assert [(event.ids, event.verb) for event in lost] == [((id,), "settle")]
 
+    def test_a_suspect_is_claimed_alone(self, app, manager, worker, clock):
+        id, other = manager.push("add"), manager.push("add")
+        app.backend.lease(["default"], limit=1, seconds=5)
+        clock.advance(6)
+        app.backend.reap(["default"], suspect_after=1)
+        first = manager.next_job([], worker)
+        assert first.id == other
+        assert manager.next_job([], worker) is None  # something is claimed
+        manager.mark_complete(first)
+        suspect = manager.next_job([], worker)
+        assert (suspect.id, suspect.lease.alone) == (id, True)
+        late = manager.push("add")
+        assert manager.next_job([], worker) is None
+        manager.mark_complete(suspect)
+        assert manager.next_job([], worker).id == late
+
     def test_touching_tells_of_what_was_lost(self, app, manager, worker, clock):
         manager.push("add")
         job = manager.next_job([], worker)

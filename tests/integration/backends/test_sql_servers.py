@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from tenure import Tenure
+from tenure.backends.messages import Message, Nack
 from tenure.backends.sql import migrations
 from tenure.backends.sql.postgresql import claims, connection, notifications, settlements
 from tenure.backends.url import open_backend
@@ -82,6 +83,31 @@ def test_an_index_that_is_gone_is_named(mariadb_url):
     with backend._dialect.migration() as rows:
         rows("DROP INDEX tenure_dead_died ON tenure_dead", {})
     assert backend.schema.missing_indexes() == ["tenure_dead_died"]
+    backend.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "renamed"),
+    [
+        ("postgres", []),
+        ("mariadb", []),
+        ("mariadb", ["tenure_ready", "tenure_delayed"]),  # where each step commits, a migration may be cut off
+    ],
+)
+def test_the_mark_of_a_suspect_becomes_a_count(kind, renamed, request):
+    backend = open_backend(request.getfixturevalue(f"{kind}_url"), SystemClock())
+    backend.put([Message(id="a", queue="q", body=b"{}", handler="h")])
+    step = next(name for _, name, _ in migrations.steps(backend._dialect.name) if name.endswith("_vanished.sql"))
+    with backend._dialect.migration() as rows:
+        rows("UPDATE tenure_ready SET vanished = 1", {})
+        for table in {"tenure_ready", "tenure_delayed", "tenure_lease", "tenure_parked"} - set(renamed):
+            rows(f"ALTER TABLE {table} RENAME COLUMN vanished TO suspect", {})
+        rows(f"UPDATE tenure_schema SET version = {int(step[:4]) - 1}", {})
+    assert step in backend.schema.migrate()
+    (lease,) = backend.lease(["q"], limit=1, seconds=60)
+    assert lease.vanished == 1
+    assert backend.nack([Nack(lease=lease, charge="suspect")]) == []
+    assert [each.id for each in backend.lease_suspect(["q"], seconds=60)] == ["a"]
     backend.close()
 
 

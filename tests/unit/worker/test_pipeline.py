@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from tenure import Backoff, Job, Outcome
-from tenure.backends.messages import Abandon, Ack, Nack
+from tenure.backends.messages import SUSPECT, Abandon, Ack, Nack
 from tenure.definition.handler import Registry, from_function
 from tenure.errors import Unstorable
 from tenure.events import Run
@@ -103,11 +103,25 @@ def test_a_handler_the_queue_does_not_allow_is_dead_at_once(pipeline, lease_of):
     assert verdict_on(pipeline, lease_of(Job(handler="ping", queue="closed"))).reason == "forbidden"
 
 
+@pytest.mark.parametrize(("vanished", "charge"), [(3, "suspect"), (4, "suspect")])
+def test_a_job_whose_broker_counted_enough_vanished_workers_becomes_a_suspect(pipeline, lease_of, vanished, charge):
+    verdict = verdict_on(pipeline, lease_of(vanished=vanished))
+
+    assert (type(verdict), verdict.charge, verdict.delay) == (Nack, charge, 0.0)
+
+
+@pytest.mark.parametrize("vanished", [2, SUSPECT])
+def test_a_job_below_that_count_or_leased_alone_runs(pipeline, lease_of, vanished):
+    attempts, verdicts = pipeline.admit([lease_of(vanished=vanished)])
+
+    assert (len(attempts), verdicts) == (1, [])
+
+
 def test_an_unknown_handler_waits_for_a_deploy_at_no_cost(pipeline, lease_of):
     verdict = verdict_on(pipeline, lease_of(Job(handler="pong")))
 
     assert isinstance(verdict, Nack)
-    assert (verdict.reason, verdict.charge) == ("unknown_handler", None)
+    assert (verdict.reason, verdict.charge, verdict.inconclusive) == ("unknown_handler", None, True)
     assert 5.0 <= verdict.delay <= 10.0
 
 

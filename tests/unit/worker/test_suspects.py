@@ -28,11 +28,12 @@ class FakeProcess:
 
     pid = 1
 
-    def __init__(self, backend, lane):
-        self.backend, self.lane = backend, lane
+    def __init__(self, backend, lane, begun):
+        self.backend, self.lane, self.begun = backend, lane, begun
         self.ended, self.signals, self.code = threading.Event(), [], 0
 
     def wait(self):
+        self.begun.release()
         assert self.ended.wait(WAIT)
         while self.backend.lease_suspect(self.lane.queues, seconds=60):
             continue
@@ -64,8 +65,7 @@ def runner(backend):
     runner.processes, runner.begun = [], threading.Semaphore(0)
 
     def start(lane):
-        runner.processes.append(FakeProcess(backend, lane))
-        runner.begun.release()
+        runner.processes.append(FakeProcess(backend, lane, runner.begun))
         return runner.processes[-1]
 
     runner.start = start
@@ -100,6 +100,14 @@ def test_a_stop_is_passed_on_to_the_process(backend, runner, stop, number):
     assert runner.begun.acquire(timeout=WAIT)
     getattr(runner, stop)()
     assert runner.processes[0].signals == [number]
+
+
+def test_a_second_stop_does_not_interrupt_the_suspect(backend, runner):
+    backend.add_suspect("a")
+    assert runner.begun.acquire(timeout=WAIT)
+    runner.stop()
+    runner.stop()
+    assert runner.processes[0].signals == [signal.SIGTERM]
 
 
 def test_a_worker_that_ends_when_nothing_is_left_waits_for_the_process(backend, runner):
