@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from tenure.backends.messages import Message
 from tenure.definition.context import Progress
-from tenure.definition.failure import KEPT_FAILURES, Failure
+from tenure.definition.failure import KEPT_FAILURES, VANISHED, Failure
 from tenure.events import Run
 
 FAILED_RUN = "failed"  # the state of an inline run that failed: it is not a dead letter, and cannot be replayed
@@ -49,6 +49,15 @@ class JobRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cancel_asked: bool = False
     waits_for: str | None = None
     run: Run | None = None
+
+    @property
+    def runs(self) -> int:
+        """How often the job is known to have run: failures, crashes, workers that vanished, and the run that succeeded.
+
+        A job that a worker holds now counts as running.
+        """
+        vanished = sum(failure.type == VANISHED for failure in self.failures)
+        return self.attempts + self.crashes + vanished + (self.state in ("done", "leased"))
 
 
 class NewDeadLetter(Struct, frozen=True, kw_only=True):

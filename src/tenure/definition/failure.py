@@ -10,6 +10,8 @@ from tenure.redaction import default_redactor
 KEPT_FAILURES = 25  # how many failed attempts of a job a backend keeps; older records are deleted
 MAX_MESSAGE = 2_000
 MAX_TRACE = 8_000
+VANISHED = "Vanished"
+_VANISHED_MESSAGE = "the worker that held the job vanished, and the lease expired"
 
 
 class Failure(Struct, frozen=True):
@@ -48,6 +50,11 @@ def from_rejection(error: Exception, at: int, attempt: int) -> Failure:
     """
     message = storable(default_redactor().text(str(error)[:MAX_MESSAGE]))
     return Failure(type=type(error).__qualname__, message=message, at=at, attempt=attempt)
+
+
+def from_expiry(at: int, attempt: int, *, crashed: bool) -> Failure:
+    """The record of a run whose worker vanished; `crashed` if nothing but the job can have been the cause."""
+    return Failure(type="Crashed" if crashed else VANISHED, message=_VANISHED_MESSAGE, at=at, attempt=attempt)
 
 
 def storable(text: str) -> str:

@@ -29,6 +29,7 @@ from tenure.backends.messages import (
 )
 from tenure.backends.url import options
 from tenure.clock import MICROSECOND, Clock, SystemClock
+from tenure.definition.failure import from_expiry
 from tenure.guards.store import MemoryStore
 
 V = TypeVar("V", Ack, Nack, Abandon, Park)
@@ -113,6 +114,7 @@ class MemoryBackend(Backend):
                 crashed = entry.vanished == SUSPECT
                 reaped.append(ReapedLease(entry.message.id, entry.message.queue, crashed))
                 entry.crashes += crashed
+                entry.charge(None, from_expiry(now, entry.attempts + 1, crashed=crashed))
                 entry.vanished = vanished_after_expiry(entry.vanished, suspect_after)
                 table.go_back(entry, 0, now)
             table.changed.notify_all()

@@ -8,16 +8,24 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from tenure.backends.messages import DEFAULT_SUSPECT_AFTER, Lease, ReapedLease
 from tenure.backends.redis import codec
 from tenure.backends.redis.connections import Argument, RedisClient, Unconfirmed, with_retries
 from tenure.backends.redis.scripts import KeyNames, Scripts
 from tenure.clock import MICROSECOND
+from tenure.definition.failure import from_expiry
 from tenure.errors import BackendUnavailable
 
 logger = logging.getLogger(__name__)
 
 _REAP_BATCH = 500
+# The script fills in the time and the number of the attempt.
+_EXPIRY_RECORDS = [
+    msgspec.json.encode(from_expiry(-1, -2, crashed=crashed)).decode().replace(":-1", ":%.0f").replace(":-2", ":%d")
+    for crashed in (False, True)
+]
 _NO_DELAYED_JOB = 60.0  # the longest wait when no delayed job is known
 
 
@@ -67,7 +75,9 @@ class RedisClaims:
         for queue in queues:
             key, full = self._names.queue(queue), True
             while full:
-                found = with_retries(partial(self._scripts.run, "reap", key, [_REAP_BATCH, suspect_after]))
+                found = with_retries(
+                    partial(self._scripts.run, "reap", key, [_REAP_BATCH, suspect_after, *_EXPIRY_RECORDS])
+                )
                 reaped += [
                     ReapedLease(id.decode("utf-8", "replace"), queue, bool(crashed))
                     for id, crashed in zip(found[::2], found[1::2], strict=True)

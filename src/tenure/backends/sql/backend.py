@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from tenure.backends.contract import Backend
 from tenure.backends.messages import (
     DEFAULT_SUSPECT_AFTER,
@@ -27,13 +29,14 @@ from tenure.backends.sql.archive import SqlArchive
 from tenure.backends.sql.connections import driver_connection
 from tenure.backends.sql.control import SqlControl
 from tenure.backends.sql.dead_letters import SqlDeadLetters
-from tenure.backends.sql.dialect import Dialect, Grant, Pair
+from tenure.backends.sql.dialect import Dialect, Expired, Grant, Pair, Rows
 from tenure.backends.sql.guards import SqlGuards
 from tenure.backends.sql.jobs import SqlJobs, SqlQueueCounts
 from tenure.backends.sql.ledger import SqlLedger
 from tenure.backends.sql.migrations import SqlSchema
 from tenure.backends.sql.suspects import has_suspects, lease_suspect
 from tenure.backends.sql.workers import SqlStats, SqlWorkers
+from tenure.definition.failure import from_expiry
 from tenure.errors import BackendUnavailable
 
 logger = logging.getLogger(__name__)
@@ -41,6 +44,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 V = TypeVar("V", Ack, Nack, Abandon, Park)
 _REAP_BATCH = 500
+RECORD_EXPIRY = "INSERT INTO tenure_failure (id, fence, record) VALUES (:id, :fence, :record) ON CONFLICT DO NOTHING"
 # The traces of a settlement without an answer. A job that waits is a trace of a return only: after an ack or an abandon
 # that the database did not apply, the reaper puts the job back with the same fence.
 _ENDED = "SELECT id, fence FROM tenure_history WHERE id IN :ids AND owner = :owner"
@@ -111,6 +115,7 @@ class SqlBackend(Backend):
         for queue in queues:
             while expired := self._dialect.expire(queue, _REAP_BATCH, suspect_after):
                 reaped += [ReapedLease(row.id, queue, row.vanished == SUSPECT) for row in expired]
+                self._record_expiries(expired)
         return reaped
 
     def has_suspects(self, queues: Sequence[str]) -> bool:
@@ -121,6 +126,17 @@ class SqlBackend(Backend):
 
     def close(self) -> None:
         self._dialect.close()
+
+    def _record_expiries(self, expired: Sequence[Expired]) -> None:
+        """After the transaction: if this process dies in between, only these records are missing."""
+        now = self._dialect.now()
+
+        def record(rows: Rows) -> None:
+            for row in expired:
+                failure = from_expiry(now, row.attempts + 1, crashed=row.vanished == SUSPECT)
+                rows(RECORD_EXPIRY, {"id": row.id, "fence": row.fence, "record": msgspec.json.encode(failure).decode()})
+
+        self._dialect.transact_volatile(record)
 
     def _wait_for_work(self, queues: Sequence[str], wait: float) -> bool:
         """Wait until a job can be leased; False when the wait is over first."""

@@ -40,6 +40,8 @@ class Expired(Struct, array_like=True, gc=False):
     key: int
     id: str
     vanished: int
+    attempts: int
+    fence: int
 
 
 class Dialect(Protocol):

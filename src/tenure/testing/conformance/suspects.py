@@ -50,6 +50,20 @@ class SuspectTests:
         assert lease.body == make(1).body
         assert not backend.has_suspects([QUEUE])
 
+    @needs("jobs")
+    def test_a_run_whose_worker_vanished_leaves_a_record(self, backend: FullBackend, clock: AdvancingClock) -> None:
+        put_and_take(backend, make(1))
+        for runs in (1, 2, 3):
+            assert (known(backend, 1).attempts, known(backend, 1).runs) == (0, runs)
+            expire(backend, clock)
+            failures = known(backend, 1).failures
+            assert [(each.type, each.attempt) for each in failures] == [("Vanished", 1)] * runs
+            assert (known(backend, 1).runs, "vanished" in failures[-1].message) == (runs, True)
+            assert numbers(take(backend) or take_suspect(backend)) == [1]
+        expire(backend, clock)
+        assert [each.type for each in known(backend, 1).failures][3:] == ["Crashed"]
+        assert (known(backend, 1).crashes, known(backend, 1).runs) == (1, 4)
+
     def test_suspects_hold_nothing_back(self, backend: FullBackend, clock: AdvancingClock) -> None:
         make_suspects(backend, clock, *make_many(range(3)))
         backend.put([make(4), make(5, queue=OTHER), make(6)])

@@ -1,4 +1,5 @@
--- Returns jobs with an expired lease to their place. ARGV: time, limit, from which vanished count on a job is a suspect.
+-- Returns jobs with an expired lease to their place. ARGV: time, limit, from which vanished count on a job is a suspect,
+-- and the records of a run whose worker vanished, shared with others and alone, with places for time and attempt.
 -- Returns ids, each with whether it was a crash: the lease was taken alone.
 local now = time()
 even_when_full()
@@ -18,6 +19,7 @@ for _, member in ipairs(redis.call('ZRANGEBYSCORE', key('leases'), '-inf', now, 
   else
     local meta = attempts .. ' ' .. crashes .. ' ' .. fence .. ' ' .. vanished
     redis.call('HSET', key('meta'), id, meta)
+    save_failure(id, string.format(alone and ARGV[5] or ARGV[4], now, attempts + 1))
     woken = make_ready(KEYS[1], id, place, meta) or woken
   end
   reaped[#reaped + 1] = id

@@ -148,7 +148,7 @@ class MysqlClaims:
                     *ready_or_apart(session, [row.expired_columns(suspect_after) for row in held]),
                 )
                 end_cancelled(self._executor, session, held)
-            return [Expired(row.key, row.id, row.vanished) for row in held]
+            return [Expired(row.key, row.id, row.vanished, row.attempts, row.fence) for row in held]
 
         expired = self._executor.transaction(give_back)
         if expired:

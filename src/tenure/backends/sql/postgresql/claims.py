@@ -100,7 +100,7 @@ WITH late AS MATERIALIZED (
 ), apart AS (
     {PARK_SUSPECTS} FROM back WHERE asked = 0 AND vanished < 0
 ), {END_CANCELLED}
-SELECT b.key, j.id, b.before FROM back AS b
+SELECT b.key, j.id, b.before, b.attempts, b.fence FROM back AS b
 CROSS JOIN LATERAL (SELECT id FROM tenure_job WHERE key = b.key OFFSET 0) AS j
 """
 

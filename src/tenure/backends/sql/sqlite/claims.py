@@ -67,8 +67,10 @@ WHERE l.owner = :owner AND typeof(j.id) = 'text' AND typeof(l.fence) = 'integer'
 """
 RENEW = "UPDATE tenure_lease SET expires = :expires WHERE key IN (SELECT value FROM json_each(:keys))"
 EXPIRED = """
-SELECT json_group_array(json_array(key, id, vanished)), json_group_array(key) FILTER (WHERE asked) FROM (
-    SELECT l.key, iif(typeof(j.id) = 'text', j.id, hex(j.id)) AS id, CAST(l.vanished AS INTEGER) AS vanished, l.asked
+SELECT json_group_array(json_array(key, id, vanished, attempts, fence)), json_group_array(key) FILTER (WHERE asked)
+FROM (
+    SELECT l.key, iif(typeof(j.id) = 'text', j.id, hex(j.id)) AS id, CAST(l.vanished AS INTEGER) AS vanished, l.asked,
+           CAST(l.attempts AS INTEGER) AS attempts, CAST(l.fence AS INTEGER) AS fence
     FROM tenure_lease AS l JOIN tenure_job AS j ON j.key = l.key
     WHERE l.queue = :queue AND l.expires <= :now ORDER BY l.expires LIMIT :limit
 )
