@@ -17,7 +17,7 @@ from tenure.backends.contract import Backend
 from tenure.errors import BackendError
 from tenure.worker.guard_holder import Room
 from tenure.worker.lane import Lane
-from tenure.worker.roles import GrowingDelay
+from tenure.worker.roles import GrowingDelay, OutageLog
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,7 @@ class SuspectRunner:
         lanes: Sequence[Lane],
         room: Callable[[list[str]], tuple[Room, float]],
         interval: float,
+        outage: OutageLog | None = None,
     ) -> None:
         """`room` leaves out queues that are paused or out of tokens; `interval` is the time between two checks.
 
@@ -44,6 +45,7 @@ class SuspectRunner:
         self._lanes = lanes
         self._room = room
         self._interval = interval
+        self._outage = outage or OutageLog()
         self._stopping = threading.Event()
         self._check = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
@@ -60,8 +62,10 @@ class SuspectRunner:
             self._check.clear()
             try:
                 self._run_suspects()
-            except (BackendError, OSError) as error:
-                logger.warning("suspects cannot be run now, trying again: %s", error)
+            except BackendError as error:
+                self._outage.failed(logger, "asking for suspects", error)
+            except OSError as error:  # too many processes, no memory
+                logger.warning("a process for suspects could not be started, trying again: %s", error)
 
     def stop(self) -> None:
         """Let the running suspect finish within the stop grace of its process; safe in a signal handler."""
@@ -83,7 +87,7 @@ class SuspectRunner:
             try:
                 lane = self._find_lane()
             except BackendError as error:
-                logger.warning("asking for suspects failed, trying again: %s", error)
+                self._outage.failed(logger, "asking for suspects", error)
             else:
                 if lane is None:
                     return False

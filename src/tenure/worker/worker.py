@@ -96,7 +96,11 @@ class Worker:
             backend, held, listeners, pipeline.guards, name, max_delay=max_delay, bury=pipeline.bury
         )
         self._suspects = SuspectRunner(
-            backend, [lane for lane, _ in lanes], pipeline.guards.room, options.lease_seconds / 3
+            backend,
+            [lane for lane, _ in lanes],
+            pipeline.guards.room,
+            options.lease_seconds / 3,
+            pipeline.guards.outage,
         )
         # A worker that runs suspects, or a given number of jobs, does not look for the suspects of others.
         looks_for_suspects = not options.only_suspects and options.max_jobs is None
