@@ -46,6 +46,8 @@ class Rate(Struct, frozen=True, gc=False):
 
 def parse_rate(text: str | int) -> Rate:
     """A rate as users write it: "60/min", "10/s burst 5", or a whole number per minute."""
+    if type(text) is str:  # first: every message with a rate comes here
+        return _parse(text)
     if isinstance(text, int) and not isinstance(text, bool):
         if not 1 <= text <= _MAX_COUNT:  # not shown: Python cannot print a number of more than 4300 digits
             raise InvalidJob(f"a rate must lie between 1 and {_MAX_COUNT} a minute")
