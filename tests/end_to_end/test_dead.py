@@ -47,7 +47,7 @@ def test_dead_letters_are_listed_with_what_happened(tenure, two_dead):
     del letter["enqueued_at"], letter["died_at"]
     assert letter == {
         "id": two_dead[1], "queue": "emails", "job": "fail", "name": "letter", "reason": "retries_exhausted",
-        "error": "ValueError: no luck", "attempts": 1, "crashes": 0, "fence": 1,
+        "error": "ValueError: no luck", "runs": 1, "attempts": 1, "crashes": 0, "fence": 1,
     }  # fmt: skip
 
 

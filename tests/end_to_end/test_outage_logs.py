@@ -11,7 +11,7 @@ KEYS = "main:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY"
 def test_an_outage_is_a_line_at_its_beginning_one_for_each_pause_and_one_at_its_end(tenure, own_server, eventually):
     server = own_server("postgresql")
     place = {"TENURE_URL": server.url, "TENURE_KEYS": KEYS}
-    worker = tenure.start("work", "--runner", "inline", **place)
+    worker = tenure.without("JOURNAL_STREAM").start("work", "--runner", "inline", **place)
     worker.stdout.readline()
     server.kill()
     lines = [worker.stderr.readline() for _ in range(4)]

@@ -94,8 +94,10 @@ class CommandLine:
         self.folder = folder
         self._started: list[subprocess.Popen[str]] = []
         hidden = ("TENURE_", "FORCE_COLOR", "COLUMNS")
+        journal = {"JOURNAL_STREAM": "8:1"}  # log lines without their time, which tests cannot foresee
         kept = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
-        self.environment = {**kept, "TENURE_URL": f"sqlite:///{folder}/jobs.db", "TENURE_APP": "shop:app", "TZ": "UTC"}
+        own = {"TENURE_URL": f"sqlite:///{folder}/jobs.db", "TENURE_APP": "shop:app", "TZ": "UTC"}
+        self.environment = {**kept, **journal, **own}
 
     def without(self, *names: str) -> "CommandLine":
         """The same with these variables unset."""

@@ -184,7 +184,7 @@ class BackendWorkers:
             listeners.add(stats)
             roles.append(stats)
             if self.parts.workers is not None:
-                throughput = Throughput(self.backend.queues, self.parts.workers, self.clock, stats.ended)
+                throughput = Throughput(self.backend.queues, self.parts.workers, self.clock, stats.ended, outage)
         lanes_and_runners = [(lane, self._runner(lane, options, location)) for lane in lanes]
         worker = Worker(self.backend, lanes_and_runners, options, self.pipeline, listeners, name, roles)
         if _is_importable(location) and not self.backend.in_process:

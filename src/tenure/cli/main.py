@@ -1,6 +1,7 @@
 """The entry point of `tenure`: a command's module is imported only when the command runs, so that --help is fast."""
 
 import os
+import signal
 from importlib import import_module
 from typing import Any
 
@@ -108,4 +109,14 @@ def _use_colours() -> bool | None:
 
 def main() -> None:
     """Run the command `tenure`."""
-    cli(prog_name="tenure")
+    try:
+        cli(prog_name="tenure")
+    finally:
+        _ignore_handled_signals()
+
+
+def _ignore_handled_signals() -> None:
+    """Python removes its handlers when it exits: a late signal would kill a process at the end of a graceful stop."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1):
+        if signal.getsignal(number) not in (signal.SIG_DFL, signal.SIG_IGN, signal.default_int_handler):
+            signal.signal(number, signal.SIG_IGN)

@@ -1,6 +1,5 @@
 """Signals for the processes of `tenure work`: which ones stop them, and a wait that returns signals as values."""
 
-import atexit
 import errno
 import select
 import signal
@@ -27,7 +26,6 @@ class SignalWaiter:
         for number in self._numbers:
             if not is_ignored(number):
                 signal.signal(number, _do_nothing)
-        ignore_at_exit(self._numbers)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -46,19 +44,6 @@ class SignalWaiter:
             return list(self._reader.recv(1 << 10))
         except BlockingIOError:
             return []
-
-
-def ignore_at_exit(numbers: Iterable[signal.Signals]) -> None:
-    """Ignore these signals while the interpreter exits.
-
-    It removes its handlers then, and a late signal would kill the process at the end of a graceful stop.
-    """
-
-    def ignore() -> None:
-        for number in numbers:
-            signal.signal(number, signal.SIG_IGN)
-
-    atexit.register(ignore)
 
 
 def is_ignored(number: signal.Signals) -> bool:

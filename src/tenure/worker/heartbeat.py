@@ -56,10 +56,16 @@ class Throughput:
     """How many jobs this worker ends per second, and how many jobs were waiting or running a minute ago."""
 
     def __init__(
-        self, queues: QueueCounts | None, workers: WorkerRegistry, clock: Clock, ended: Callable[[], Counter[str]]
+        self,
+        queues: QueueCounts | None,
+        workers: WorkerRegistry,
+        clock: Clock,
+        ended: Callable[[], Counter[str]],
+        outage: OutageLog | None = None,
     ) -> None:
         """`ended` returns how many jobs of each queue the worker has ended so far."""
         self._queues = queues
+        self._outage = outage or OutageLog()
         self._workers = workers
         self._clock = clock
         self._ended = ended
@@ -87,7 +93,7 @@ class Throughput:
                     live = {queue: sum(states[state] for state in LIVE_STATES) for queue, states in counts.items()}
                     self._live_counts.append((now, live))
             except BackendError as error:  # the heartbeat must go on without the count
-                logger.warning("jobs could not be counted: %s", error)
+                self._outage.failed(logger, "counting jobs", error)
         return self._live_counts[0] if self._live_counts else (0, {})
 
     def _another_worker_counts(self, now: int) -> bool:

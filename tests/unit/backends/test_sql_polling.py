@@ -1,6 +1,7 @@
 """How often a worker asks a server that does not report new work."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ from tenure.backends.sql import connections
 @pytest.fixture
 def slept(monkeypatch):
     seconds = []
-    monkeypatch.setattr(connections.time, "sleep", seconds.append)
+    monkeypatch.setattr(connections, "time", SimpleNamespace(sleep=seconds.append, monotonic=time.monotonic))
     return seconds
 
 

@@ -16,7 +16,7 @@ from typing import Literal, Self
 
 from tenure.cron.loop import SchedulerLoop
 from tenure.supervisor.sd_notify import SystemdNotifier
-from tenure.supervisor.signals import STOP_SIGNALS, ignore_at_exit, is_ignored, terminal_was_closed
+from tenure.supervisor.signals import STOP_SIGNALS, is_ignored, terminal_was_closed
 from tenure.worker.roles import RoleThread
 from tenure.worker.worker import Worker
 
@@ -97,7 +97,6 @@ class SignalHandlers:
         for number in HANDLED_SIGNALS:
             if not is_ignored(number):
                 signal.signal(number, self._receive)
-        ignore_at_exit(HANDLED_SIGNALS)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
         return self
 
