@@ -86,7 +86,7 @@ def test_a_count_that_fails_is_told_and_tried_later(backend, clock, caplog):
     backend.queues.counts, counts = refuse, backend.queues.counts
     throughput = Throughput(backend.queues, backend.workers, clock, Counter)
     assert throughput.live() == (0, {})
-    assert "jobs could not be counted: gone" in caplog.text
+    assert "counting jobs failed, trying again: gone" in caplog.text
     backend.queues.counts = counts
     clock.advance(RATE_WINDOW)
     assert throughput.live()[1] == {"mail": 3}
