@@ -15,10 +15,10 @@ def slept(monkeypatch):
     return seconds
 
 
-def test_a_worker_that_has_had_no_job_for_a_while_polls_half_as_often(slept):
-    connections.poll(1.0, last_work=time.monotonic())
-    connections.poll(1.0, last_work=time.monotonic() - 60)
-    assert slept == [0.025, 0.05]
+def test_a_worker_polls_less_often_the_longer_it_has_had_no_job(slept):
+    for idle in (0, 9, 20, 60):
+        connections.poll(1.0, last_work=time.monotonic() - idle)
+    assert slept == [0.025, 0.025, pytest.approx(0.05, abs=0.005), 0.1]
 
 
 def test_a_poll_ends_when_a_delayed_job_is_due(slept):

@@ -20,10 +20,10 @@ C = TypeVar("C")
 # within the time in which the other workers must renew their leases.
 IDLE_TRANSACTION_SECONDS = 5.0
 GUARD_LOCK_SECONDS = 2.0  # to wait for the row of a guard
-# 40 polls a second cost about 0.8 % of a core of a MariaDB server, 20 cost 0.4 %.
+# 40 polls a second cost about 0.8 % of a core of a MariaDB server, 10 cost 0.2 %.
 POLL_SECONDS = 0.025
-IDLE_POLL_SECONDS = 0.05
-_IDLE_AFTER_SECONDS = 10.0
+IDLE_POLL_SECONDS = 0.1
+_POLLS_IN_IDLE_TIME = 400  # 25 ms until 10 s after the last job, 100 ms from 40 s on
 
 
 class Connections(Generic[C]):
@@ -78,9 +78,9 @@ def back_off(tries: int) -> None:
 
 
 def poll(seconds: float, last_work: float) -> None:
-    """A wait for work where the server does not report new work; it is longer when none came for ten seconds."""
-    is_idle = time.monotonic() - last_work > _IDLE_AFTER_SECONDS
-    time.sleep(min(seconds, IDLE_POLL_SECONDS if is_idle else POLL_SECONDS))
+    """A wait for work where the server does not report new work; it grows with the time since the last job."""
+    idle = time.monotonic() - last_work
+    time.sleep(min(seconds, max(POLL_SECONDS, min(IDLE_POLL_SECONDS, idle / _POLLS_IN_IDLE_TIME))))
 
 
 def timeout_option(text: str) -> float:

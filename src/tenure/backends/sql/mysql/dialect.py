@@ -155,7 +155,7 @@ class MysqlDialect:
         return [
             Fact("server", f"{'MariaDB' if 'MariaDB' in version else 'MySQL'} {version}"),
             Fact("durability", f"{promise} (innodb_flush_log_at_trx_commit={flush})", warning=not durable),
-            Fact("wake-ups", "workers poll every 25 ms, or 50 ms when idle"),
+            Fact("wake-ups", "workers poll every 25 ms, or 100 ms when idle"),
         ]
 
     def close(self) -> None:

@@ -82,7 +82,7 @@ class PostgresListener:
         """How workers are woken; sends a notification to test whether a listener receives it."""
         connection = None if self._server.pooled else self._server.listen()
         if connection is None:
-            return Fact("wake-ups", "workers poll every 25 ms, or 50 ms when idle: a pooler, or listen=off")
+            return Fact("wake-ups", "workers poll every 25 ms, or 100 ms when idle: a pooler, or listen=off")
         try:
             rows(NOTIFY, {"notify": text_array([""])})
             received = list(connection.notifies(timeout=_TRIAL_TIMEOUT, stop_after=1))
