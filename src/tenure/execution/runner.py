@@ -43,7 +43,7 @@ class Source(Protocol):
         ...
 
     def seconds_left(self) -> float:
-        """How long every attempt that was taken may run if nobody renews its lease; less than 0 if one may not."""
+        """How long all attempts that were taken may run if the worker renews no lease; below 0 if a lease has ended."""
         ...
 
     def is_over(self) -> bool:

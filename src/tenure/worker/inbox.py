@@ -267,9 +267,10 @@ class HeldLeases:
         return [entry.lease for entry in list(self._held.values()) if entry.give_up_at <= now]
 
     def seconds_left(self, now: float, seconds: float) -> float:
-        """How long jobs may run that nobody stops or renews; `seconds` is the length of a lease granted now.
+        """How long jobs may run if this worker neither renews their leases nor stops them.
 
-        It is a little longer than until `overdue`: where this process works, it stops them itself before.
+        `seconds` is the length of a lease that is granted now. The result is a little more than the time until
+        `overdue`: a worker that is not stopped itself stops the jobs before.
         """
         first = min((entry.give_up_at for entry in list(self._held.values())), default=now + give_up_after(seconds))
         return first - now + _margin(seconds) / 2

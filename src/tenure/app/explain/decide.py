@@ -15,7 +15,7 @@ from tenure.backends.records import JobRecord
 from tenure.clock import MICROSECOND
 from tenure.definition.job import DEFAULT_MAX_CRASHES
 from tenure.guards.guard import Refusal
-from tenure.guards.states import Circuit, Claimed, Hold, Holder, Slots, State, queue_rate_key
+from tenure.guards.states import Holder, State, holds_of, queue_rate_key
 from tenure.wire.signing import kid_of
 
 
@@ -236,7 +236,7 @@ def _refused(facts: ExplainFacts, refusal: Refusal, state: State | None) -> Reas
         return Reason(code="done_before", text=text, job=refusal.first, advice=f"to run it anyway: {frees}")
     if refusal.reason == "rate_limited":
         return Reason(code="rate_limited", text=f"{what} is used up", until=refusal.until, advice=f"or {frees}")
-    holders = [hold for hold in _holders(state) if hold.until > facts.now]
+    holders = [hold for hold in holds_of(state) if hold.until > facts.now]
     holder = min(holders, key=lambda hold: hold.since, default=None)
     if refusal.reason == "circuit_open" and holder is None:
         text, advice = f"{what} is open after failures in a row", f"then one job tries; {frees} closes it now"
@@ -254,18 +254,6 @@ def _refused(facts: ExplainFacts, refusal: Refusal, state: State | None) -> Reas
         worker=worker,
         advice=f"it is woken when that job ends; {frees} frees it at once, also while that job runs",
     )
-
-
-def _holders(state: State | None) -> tuple[Hold, ...]:
-    match state:
-        case Slots(_, holds):
-            return holds
-        case Claimed(hold):
-            return (hold,)
-        case Circuit(_, _, probe) if probe is not None:
-            return (probe,)
-        case _:
-            return ()
 
 
 class GuardText(NamedTuple):
