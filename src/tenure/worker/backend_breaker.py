@@ -71,17 +71,15 @@ class BackendBreaker:
             self._open_until, self._probe = time.monotonic() + wait, None
             return pause or None
 
-    def succeeded(self) -> bool:
-        """The backend answered; returns whether the breaker was open."""
+    def succeeded(self) -> None:
+        """The backend answered: every lane may call it again."""
         if not self.failures:
-            return False
+            return
         with self._lock:
-            was_open = self.failures >= self._threshold
             self.failures, self._open_until, self._probe = 0, 0.0, None
             self._delay.reset()
             if self._shared:
                 self._shared.report(succeeded=True)
-            return was_open
 
 
 class SharedBreaker:

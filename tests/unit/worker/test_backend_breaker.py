@@ -21,7 +21,6 @@ def opened(cooldown=60.0):
 def test_a_backend_that_works_is_asked_at_once():
     outage = BackendBreaker(3)
     assert outage.pause("a") == 0
-    assert not outage.succeeded()
 
 
 def test_failures_in_a_row_open_it_for_everybody(monkeypatch):
@@ -34,7 +33,7 @@ def test_failures_in_a_row_open_it_for_everybody(monkeypatch):
 def test_an_answer_in_between_starts_the_count_again():
     outage = BackendBreaker(2)
     outage.failed()
-    assert not outage.succeeded()
+    outage.succeeded()
     assert outage.failed() is None
 
 
@@ -57,7 +56,7 @@ def test_a_probe_that_succeeds_lets_everybody_ask():
     outage, _ = opened(cooldown=0.01)
     time.sleep(0.02)  # the circuit has its own time
     outage.pause("a")
-    assert outage.succeeded()
+    outage.succeeded()
     assert outage.pause("b") == 0
 
 
@@ -88,7 +87,7 @@ class TestFleet:
 
     def test_a_probe_that_is_answered_lets_everybody_ask(self, workers, clock):
         first, second = probing(workers, clock)
-        assert first.succeeded()
+        first.succeeded()
         after(second.pause("lane"))
         assert second.pause("lane") == 0
 
