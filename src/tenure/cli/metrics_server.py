@@ -214,8 +214,9 @@ class SnapshotServer:
         self._read = read
         name = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._last = folder / f"{name}.last"
-        self._socket = folder / f"{name}.sock"
-        self._server = _SocketServer(str(self._socket), _socket_handler(read))
+        starting = folder / f"{name}.starting"
+        self._server = _SocketServer(str(starting), _socket_handler(read))
+        starting.rename(folder / f"{name}.sock")  # it listens now; before, the supervisor would assume a crash
         self._thread = threading.Thread(target=self._server.serve_forever, name="tenure-metrics", daemon=True)
 
     def __enter__(self) -> Self:

@@ -4,6 +4,7 @@ import http.client
 import os
 import signal
 import socket
+import socketserver
 import threading
 import urllib.error
 import urllib.request
@@ -138,6 +139,20 @@ def test_workers_are_added_up_and_one_tells_of_the_queues(tmp_path):
     with SnapshotServer(tmp_path, counting(3)), SnapshotServer(tmp_path, counting(4)):
         found = WorkerSnapshots(tmp_path).snapshot()
         assert (counted(found), found.gauges) == (7, QUEUES)
+
+
+def test_a_worker_that_is_starting_is_not_taken_for_ended(tmp_path, monkeypatch):
+    """Between `bind` and `listen` the system refuses connections to a socket, as it does when its owner has died."""
+    gathering = WorkerSnapshots(tmp_path)
+    activate = socketserver.UnixStreamServer.server_activate
+
+    def asked_meanwhile(server):
+        assert gathering.snapshot() == Snapshot()
+        activate(server)
+
+    monkeypatch.setattr(socketserver.UnixStreamServer, "server_activate", asked_meanwhile)
+    with SnapshotServer(tmp_path, counting(3)):
+        assert counted(gathering.snapshot()) == 3
 
 
 def test_what_an_ended_worker_counted_stays(tmp_path):
