@@ -89,7 +89,7 @@ class Pipeline:
         for lease in leases:
             try:
                 admitted = self._open(lease, now)
-            except Exception as error:  # whatever it is, it belongs to this message and must not stop the others
+            except Exception as error:  # an error over one message must not stop the others
                 admitted = self.bury(lease, error)
             if isinstance(admitted, Attempt):
                 attempts.append(admitted)

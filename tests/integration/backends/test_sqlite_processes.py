@@ -111,11 +111,11 @@ say(time.monotonic())
 
 
 @pytest.mark.parametrize("hold", ["in a transaction", "at the gate"])
-def test_a_stopped_process_does_not_keep_others_from_writing(url, start, finish, caplog, hold):
+def test_a_stopped_process_does_not_keep_others_from_writing(url, start, finish, eventually, caplog, hold):
     with closing(open_backend(url, SystemClock())) as backend:
         holder = start(PREAMBLE + STOP_WHILE_HOLDING, url, hold)
         assert json.loads(holder.stdout.readline()) == ["holds"]
-        _wait_until_stopped(holder.pid)
+        eventually(lambda: _is_stopped(holder.pid))
         began = time.monotonic()
         backend.put([Message(id="job-2", queue="mail", body=b"{}", handler="greet")])
         assert time.monotonic() - began < 10  # a writer gives up after 30
@@ -124,9 +124,8 @@ def test_a_stopped_process_does_not_keep_others_from_writing(url, start, finish,
     assert ready(url) == (2 if hold == "in a transaction" else 1)
 
 
-def _wait_until_stopped(pid):
-    while not Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("T"):
-        time.sleep(0.01)
+def _is_stopped(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("T")
 
 
 STOP_WHILE_HOLDING = """

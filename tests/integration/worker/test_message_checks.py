@@ -129,6 +129,21 @@ def test_a_message_for_another_audience_is_refused(clock, message, theirs, ours)
         assert ([record.reason for record in worker.backend.dead_letters.page()], ran) == (["wrong_audience"], [])
 
 
+def reason_of_refusal(clock, message, scope, **options):
+    """Why a worker refuses a job that a key with this scope signed; None when the job runs."""
+    ran = []
+    with Tenure("memory://", clock=clock, keys=[KEY]) as producer:
+        producer.job(name="greet", queue="mail")(lambda: None)
+        sealed = sealed_by(producer, Job(handler="greet", payload={}, queue="mail", **options))
+    with Tenure("memory://", clock=clock, keys=[KEY], scopes={"k1": scope}) as worker:
+        worker.job(name="greet")(lambda: ran.append(1))
+        worker.backend.put([message(1, id=sealed.id, body=sealed.body)])
+        run_due(worker, "mail")
+        reasons = [record.reason for record in worker.backend.dead_letters.page()]
+    assert len(ran) + len(reasons) == 1
+    return reasons[0] if reasons else None
+
+
 @pytest.mark.parametrize(
     ("scope", "reason"),
     [
@@ -141,16 +156,7 @@ def test_a_message_for_another_audience_is_refused(clock, message, theirs, ours)
     ],
 )
 def test_a_key_signs_only_for_the_queues_and_handlers_of_its_scope(clock, message, scope, reason):
-    ran = []
-    with Tenure("memory://", clock=clock, keys=[KEY]) as producer:
-        producer.job(name="greet", queue="mail")(lambda: None)
-        sealed = sealed_by(producer, Job(handler="greet", payload={}, queue="mail"))
-    with Tenure("memory://", clock=clock, keys=[KEY], scopes={"k1": scope}) as worker:
-        worker.job(name="greet")(lambda: ran.append(1))
-        worker.backend.put([message(1, id=sealed.id, body=sealed.body)])
-        run_due(worker, "mail")
-        assert [record.reason for record in worker.backend.dead_letters.page()] == [reason] * (reason is not None)
-        assert len(ran) == (reason is None)
+    assert reason_of_refusal(clock, message, scope) == reason
 
 
 MAIL = {"queues": ["mail"]}
@@ -180,16 +186,7 @@ MAIL = {"queues": ["mail"]}
 )
 def test_a_key_takes_only_guards_that_belong_to_its_scope(clock, message, options, scope, reason):
     """Otherwise it could claim the idempotency key of another queue, or hold its lock or its breaker."""
-    ran = []
-    with Tenure("memory://", clock=clock, keys=[KEY]) as producer:
-        producer.job(name="greet", queue="mail")(lambda: None)
-        sealed = sealed_by(producer, Job(handler="greet", payload={}, queue="mail", **options))
-    with Tenure("memory://", clock=clock, keys=[KEY], scopes={"k1": scope}) as worker:
-        worker.job(name="greet")(lambda: ran.append(1))
-        worker.backend.put([message(1, id=sealed.id, body=sealed.body)])
-        run_due(worker, "mail")
-        assert [record.reason for record in worker.backend.dead_letters.page()] == [reason] * (reason is not None)
-        assert len(ran) == (reason is None)
+    assert reason_of_refusal(clock, message, scope, **options) == reason
 
 
 def test_a_follower_takes_only_guards_that_belong_to_the_scope_of_the_key(clock, message):
