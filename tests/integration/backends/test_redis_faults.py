@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from tenure.backends.messages import Abandon, Ack, Nack, Park
+from tenure.backends.redis.connections import open_server
 from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
 from tenure.errors import BackendError, BackendUnavailable
@@ -236,6 +237,31 @@ def test_a_full_server_refuses_jobs_and_can_still_be_drained(own):
         assert len(rest) == 5
         client.config_set("maxmemory", 0)
     backend.put([make(7)])
+
+
+REFUSED_CALLS = {
+    "claim": lambda backend, _: backend.lease([QUEUE], limit=1, seconds=60, wait=5),
+    "wait after a claim": lambda _, client: client.wait(["queue:wakes"], 1.0),
+    "put to a new queue": lambda backend, _: backend.put([make(9, queue="new")]),
+    "pause a schedule": lambda backend, _: backend.ledger.pause("nightly"),
+}
+
+
+@pytest.mark.parametrize("call", REFUSED_CALLS.values(), ids=REFUSED_CALLS)
+def test_a_server_that_cannot_write_refuses_in_plain_words_and_is_used_again(own, eventually, call):
+    server, backend = own
+    backend.put([make(0)])
+    take(backend)
+    with redis.Redis.from_url(server.url) as client:
+        (server.folder / "data" / "dump.rdb").mkdir()  # no snapshot can take this name
+        client.config_set("save", "3600 1000000")
+        client.bgsave()
+        eventually(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err")
+        with pytest.raises(BackendError, match="cannot write to its disk"):
+            call(backend, open_server(server.url, timeout=2.0))
+        client.config_set("save", "")
+    backend.put([make(1)])
+    assert numbers(backend.lease([QUEUE], limit=1, seconds=60, wait=5)) == [1]
 
 
 def test_a_paused_server_delays_and_loses_nothing(own):

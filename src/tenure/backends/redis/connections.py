@@ -43,7 +43,7 @@ class ServerClient:
         self._waiting: list[Any] = []
 
     def ask(self, *command: Argument) -> Any:
-        """The reply; raises ResponseError, or BackendUnavailable, after which the effect of the command is unknown."""
+        """The reply; raises NoScriptError, BackendError, or BackendUnavailable: then the effect is unknown."""
         free, _ = self._own_connections()
         return _or_raise(self._exchange(free, self._timeout, (command,))[0])
 
@@ -128,9 +128,20 @@ def _is_temporary(error: redis.ResponseError) -> bool:
 
 
 def _or_raise(reply: Any) -> Any:
-    if isinstance(reply, redis.ResponseError):
+    if isinstance(reply, redis.exceptions.NoScriptError):
         raise reply
+    if isinstance(reply, redis.ResponseError):
+        raise translate_error(reply) from reply
     return reply
+
+
+def translate_error(error: redis.ResponseError) -> BackendError:
+    """The server's error in words for users."""
+    if isinstance(error, redis.exceptions.OutOfMemoryError):
+        return BackendError("Redis is out of memory and accepts no more jobs; raise maxmemory, or keep less history")
+    if str(error).startswith("MISCONF"):
+        return BackendError(f"Redis cannot write to its disk and accepts no more jobs: {error}")
+    return BackendError(f"Redis refused a command: {error}")
 
 
 class ClusterClient:
@@ -141,12 +152,7 @@ class ClusterClient:
         self._node = node
 
     def ask(self, *command: Argument) -> Any:
-        try:
-            if command[0] in _NODE_COMMANDS:
-                return self._node.ask(*command)
-            return self._client.execute_command(*command)
-        except (*DOWN, redis.exceptions.RedisClusterException) as error:
-            raise BackendUnavailable(f"the Redis Cluster cannot be reached: {error}") from error
+        return _or_raise(self._reply(command))
 
     def ask_each(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         return [self._reply(command) for command in commands]
@@ -169,8 +175,13 @@ class ClusterClient:
         self._node.close()
 
     def _reply(self, command: Sequence[Argument]) -> Any:
+        """The reply; an error of the server is a reply."""
         try:
-            return self.ask(*command)
+            if command[0] in _NODE_COMMANDS:
+                return self._node.ask_each([command])[0]
+            return self._client.execute_command(*command)
+        except (*DOWN, redis.exceptions.RedisClusterException) as error:
+            raise BackendUnavailable(f"the Redis Cluster cannot be reached: {error}") from error
         except redis.ResponseError as error:
             return error
 

@@ -13,9 +13,8 @@ import msgspec
 import redis
 import redis.exceptions
 
-from tenure.backends.redis.connections import Argument, RedisClient, with_retries
+from tenure.backends.redis.connections import Argument, RedisClient, translate_error, with_retries
 from tenure.clock import Clock, SystemClock
-from tenure.errors import BackendError
 
 Call = tuple[str, str, Sequence[Argument]]
 _GUARD_SCRIPTS = ("cancel", "change", "park", "reschedule", "rows", "sweep", "waking")
@@ -93,8 +92,6 @@ class Scripts:
             return self._client.ask("EVALSHA", self._hashes[name], 1, key, *arguments)
         except redis.exceptions.NoScriptError:
             return self._run_text(name, key, arguments)
-        except redis.ResponseError as error:
-            raise translate_error(error) from error
 
     def run_each(self, calls: Sequence[Call]) -> list[Any]:
         """The replies of several scripts, in few round trips; an error is raised after all have run."""
@@ -112,10 +109,7 @@ class Scripts:
 
     def _run_text(self, name: str, key: str, arguments: Sequence[Argument]) -> Any:
         """Run a script that the server did not know; it has not run before."""
-        try:
-            return self._client.ask("EVAL", self._texts[name], 1, key, *arguments)
-        except redis.ResponseError as error:
-            raise translate_error(error) from error
+        return self._client.ask("EVAL", self._texts[name], 1, key, *arguments)
 
     def _now(self) -> Argument:
         return "" if self._clock is None else self._clock.now()
@@ -159,12 +153,3 @@ def _composed(texts: dict[str, str]) -> dict[str, str]:
         verb = f"local function verb()\n{texts[name]}\nend"
         composed[f"guarded {name}"] = f"{_UNPACK}\n{prelude}\n{guards}\n{verb}\n{guarded}"
     return composed
-
-
-def translate_error(error: redis.ResponseError) -> BackendError:
-    """The server's error in words for users."""
-    if isinstance(error, redis.exceptions.OutOfMemoryError):
-        return BackendError("Redis is out of memory and accepts no more jobs; raise maxmemory, or keep less history")
-    if str(error).startswith("MISCONF"):
-        return BackendError(f"Redis cannot write to its disk and accepts no more jobs: {error}")
-    return BackendError(f"Redis refused a command: {error}")

@@ -1,10 +1,7 @@
 """RedisServer: how durable the server's configuration is, and the checks that it must pass before use."""
 
-import redis
-
 from tenure.backends.records import Fact
 from tenure.backends.redis.connections import RedisClient
-from tenure.backends.redis.scripts import translate_error
 from tenure.errors import BackendError
 
 MIN_VERSION = (6, 2)
@@ -34,19 +31,14 @@ class RedisServer:
             )
 
     def _info(self) -> dict[str, str]:
-        try:
-            text = self._client.ask("INFO").decode()
-        except redis.ResponseError as error:
-            raise translate_error(error) from error
+        text = self._client.ask("INFO").decode()
         return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
     def _fsync(self, info: dict[str, str]) -> str:
         if info.get("aof_enabled") != "1":
             return "none"
-        try:
-            return str(self._client.ask("CONFIG", "GET", "appendfsync")[1].decode())
-        except (redis.ResponseError, IndexError):
-            return "unknown"
+        reply = self._client.ask_each([("CONFIG", "GET", "appendfsync")])[0]
+        return reply[1].decode() if isinstance(reply, list) and len(reply) == 2 else "unknown"
 
 
 def _durability(info: dict[str, str], fsync: str) -> Fact:
