@@ -44,7 +44,7 @@ def test_before_run_counts_towards_the_timeout(site, runner, handler, counted):
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("handler", HANGING)
 def test_an_after_run_that_does_not_end_is_stopped_and_the_outcome_stands(site, runner, handler, counted):
-    id = site.app.define(handler, {"to": "Ada", "hang": "after_run"}).timeout(0.5).dispatch()
+    id = site.app.define(handler, {"to": "Ada", "hang": "after_run"}).timeout(2).dispatch()
     after = site.shop.quick.enqueue()
     done = site.burst(runner, 1)
     assert (done.code, counted(site.job(id)), site.job(id).fence) == (0, ("done", 0, 0), 1)

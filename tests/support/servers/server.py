@@ -86,11 +86,14 @@ class Server:
 
     def kill(self) -> None:
         """End it as a power cut would, its children included."""
+        self.process.send_signal(signal.SIGSTOP)  # it starts no more children
         children = self._children()
         self.process.kill()
         for child in children:
             os.kill(child, signal.SIGKILL)
         self.process.wait(STOP_SECONDS)
+        for child in children:  # PostgreSQL does not start while one of them has its shared memory
+            _wait_for_end(child)
 
     def pause(self) -> None:
         """Stop it where it stands, its children included: connections stay open and nothing is answered."""
@@ -175,6 +178,20 @@ def _programs(kind: Kind) -> list[Path]:
     if found is None:
         raise Missing(f"Debian's {kind.packages[0]} holds no {' and '.join(kind.programs)}")
     return found
+
+
+def _wait_for_end(pid: int) -> None:
+    """Wait until a process has ended; it may stay a zombie, as it is no child of ours."""
+    give_up = time.monotonic() + STOP_SECONDS
+    while time.monotonic() < give_up:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        if state in "ZX":
+            return
+        time.sleep(0.002)
+    raise OSError(f"process {pid} did not end")
 
 
 def _account(kind: Kind) -> pwd.struct_passwd | None:
