@@ -117,6 +117,7 @@ def main() -> None:
 
 def _ignore_handled_signals() -> None:
     """Python removes its handlers when it exits: a late signal would kill a process at the end of a graceful stop."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1):
-        if signal.getsignal(number) not in (signal.SIG_DFL, signal.SIG_IGN, signal.default_int_handler):
+    for number in signal.valid_signals() - {signal.SIGCHLD}:  # an ignored SIGCHLD would change how children end
+        handler = signal.getsignal(number)
+        if callable(handler) and handler is not signal.default_int_handler:
             signal.signal(number, signal.SIG_IGN)
