@@ -2,12 +2,22 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 WAIT_SECONDS = 60.0  # a busy machine needs ten seconds to start a worker
 STOP_SECONDS = 25.0  # less than the stop grace of 30 s, at whose end a worker stops anyway
 
 Answer = TypeVar("Answer")
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process has not ended; one that nobody has waited for yet, a zombie, has."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
 
 
 def eventually(condition: Callable[[], Answer], seconds: float = WAIT_SECONDS) -> Answer:

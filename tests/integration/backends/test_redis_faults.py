@@ -4,6 +4,7 @@ import itertools
 import os
 import threading
 import time
+from contextlib import closing
 
 import pytest
 import redis
@@ -252,13 +253,13 @@ def test_a_server_that_cannot_write_refuses_in_plain_words_and_is_used_again(own
     server, backend = own
     backend.put([make(0)])
     take(backend)
-    with redis.Redis.from_url(server.url) as client:
+    with redis.Redis.from_url(server.url) as client, closing(open_server(server.url, timeout=2.0)) as ours:
         (server.folder / "data" / "dump.rdb").mkdir()  # no snapshot can take this name
         client.config_set("save", "3600 1000000")
         client.bgsave()
         eventually(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err")
         with pytest.raises(BackendError, match="cannot write to its disk"):
-            call(backend, open_server(server.url, timeout=2.0))
+            call(backend, ours)
         client.config_set("save", "")
     backend.put([make(1)])
     assert numbers(backend.lease([QUEUE], limit=1, seconds=60, wait=5)) == [1]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tenure.errors import Refused
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, is_alive
 
 PYTHON = os.path.realpath(sys.executable)
 ECHO, SH, SLEEP, TRUE = "/bin/echo", "/bin/sh", "/bin/sleep", "/bin/true"
@@ -23,14 +23,6 @@ def run_shell(make_app, outcome_of):
         return outcome_of(make_app(shell={"allow": [argv[0]], **permitted}), "shell", argv, **options or {})
 
     return run
-
-
-def is_alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()[0] not in "ZX"
 
 
 def test_the_output_of_a_program_is_the_result(run_shell):

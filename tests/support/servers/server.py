@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.support.servers.disk import Disk
 from tests.support.servers.kinds import KINDS, Kind, find_programs
 from tests.support.servers.packages import UNPACKED, fetch
+from tests.support.waiting import eventually, is_alive
 
 START_SECONDS = 60
 _TRIES = 3
@@ -92,8 +93,8 @@ class Server:
         for child in children:
             os.kill(child, signal.SIGKILL)
         self.process.wait(STOP_SECONDS)
-        for child in children:  # PostgreSQL does not start while one of them has its shared memory
-            _wait_for_end(child)
+        # PostgreSQL does not start while one of them has its shared memory.
+        eventually(lambda: not any(map(is_alive, children)), STOP_SECONDS)
 
     def pause(self) -> None:
         """Stop it where it stands, its children included: connections stay open and nothing is answered."""
@@ -178,20 +179,6 @@ def _programs(kind: Kind) -> list[Path]:
     if found is None:
         raise Missing(f"Debian's {kind.packages[0]} holds no {' and '.join(kind.programs)}")
     return found
-
-
-def _wait_for_end(pid: int) -> None:
-    """Wait until a process has ended; it may stay a zombie, as it is no child of ours."""
-    give_up = time.monotonic() + STOP_SECONDS
-    while time.monotonic() < give_up:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return
-        if state in "ZX":
-            return
-        time.sleep(0.002)
-    raise OSError(f"process {pid} did not end")
 
 
 def _account(kind: Kind) -> pwd.struct_passwd | None:

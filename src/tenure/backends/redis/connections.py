@@ -43,7 +43,10 @@ class ServerClient:
         self._waiting: list[Any] = []
 
     def ask(self, *command: Argument) -> Any:
-        """The reply; raises NoScriptError, BackendError, or BackendUnavailable: then the effect is unknown."""
+        """The reply; after BackendUnavailable it is unknown whether the command took effect.
+
+        A command that the server refuses raises BackendError, and NoScriptError if the server lacks the script.
+        """
         free, _ = self._own_connections()
         return _or_raise(self._exchange(free, self._timeout, (command,))[0])
 
