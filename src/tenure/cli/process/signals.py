@@ -39,9 +39,11 @@ class SchedulerService:
         self.ready, self.silence = scheduler.ready, scheduler.silence
 
     def run(self) -> None:
-        RoleThread(self._scheduler, self._on_error, on_end=lambda: self._requests.put("ended")).start()
+        thread = RoleThread(self._scheduler, self._on_error, on_end=lambda: self._requests.put("ended"))
+        thread.start()
         for request in iter(self._requests.get, "ended"):
             self._scheduler.stop(self._grace if request == "stop" else 0.0)
+        thread.stop()  # it has ended: a thread that still ran would keep the app alive while the interpreter exits
         if self._error is not None:
             raise self._error
 
