@@ -77,9 +77,10 @@ def test_a_worker_stopped_for_moments_in_the_midst_of_its_work_runs_nothing_twic
 
 @pytest.mark.parametrize("runner", ["process", "threads", "event_loop"])
 def test_a_child_that_was_stopped_before_it_started_its_job_gets_orders_again(site, runner, eventually, counted):
-    site.shop.quick.enqueue(number=1)
+    first = site.shop.quick.enqueue(number=1)
     worker = site.work(runner, 1)
     child = site.wait_for("ran")
+    site.wait_for_end(first)  # otherwise the child may be stopped before it reports the end, and gets no orders
     worker.send(signal.SIGSTOP, child)
     id = site.shop.quick.enqueue(number=2)
     eventually(lambda: site.job(id).fence and site.job(id).state == "ready")  # its order was withdrawn
