@@ -21,17 +21,20 @@ from tenure.wire.signing import new_key
 ENDED, DEAD = 1_000_000, 100_000
 _ROUNDS = 5
 _QUEUES = 8
-_HISTORY = """
-INSERT INTO tenure_history (id, queue, rank, handler, name, state, attempts, crashes, fence, enqueued, due, finished,
-                            owner, seconds, reason, output)
-SELECT 'job-' || n, 'q' || (n % {queues}), -5, 'h' || (n % 20), 'name ' || (n % 1000), 'done', 0, 0, 1,
-       {now} - n * 1000, {now} - n * 1000, {now} - n * 1000, 'worker', 0.1, NULL, 'result of ' || n FROM {series}
+# The keys of ended jobs and dead letters are below those of other jobs.
+_JOBS = """
+INSERT INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body)
+SELECT {key}, '{word}-' || n, 'q' || (n % {queues}), -5, 'h' || (n % 20), 'name ' || (n % 1000), {now} - n * 1000,
+       {now} - n * 1000, {body} FROM {series}
+"""
+_OUTCOMES = """
+INSERT INTO tenure_outcome (key, queue, state, attempts, crashes, fence, finished, size, owner, seconds, output)
+SELECT {key}, 'q' || (n % {queues}), 'done', 0, 0, 1, {now} - n * 1000, 300, 'worker', 0.1, 'result of ' || n
+FROM {series}
 """
 _LETTERS = """
-INSERT INTO tenure_dead (id, queue, rank, handler, name, attempts, crashes, fence, enqueued, due, died, owner, reason,
-                         body)
-SELECT 'dead-' || n, 'q' || (n % {queues}), -5, 'h' || (n % 20), NULL, 1, 0, 1, {now} - n * 1000, {now} - n * 1000,
-       {now} - n * 1000, '', 'retries_exhausted', {body} FROM {series}
+INSERT INTO tenure_dead (key, id, queue, attempts, crashes, fence, died, owner, reason)
+SELECT {key}, 'dead-' || n, 'q' || (n % {queues}), 1, 0, 1, {now} - n * 1000, '', 'retries_exhausted' FROM {series}
 """
 COMMANDS = {
     "health": ["health"],
@@ -94,8 +97,8 @@ def _by_sqlite(app: Tenure, url: str) -> None:
     series = "(WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {}) SELECT n FROM s)"
     connection = sqlite3.connect(urlsplit(url).path[1:])
     with connection:
-        for statement, count in ((_HISTORY, ENDED), (_LETTERS, DEAD)):
-            connection.execute(_filled(statement, series.format(count), "x''"))
+        for statement in _statements(lambda count: series.format(count), "x''"):
+            connection.execute(statement)
     connection.close()
 
 
@@ -104,8 +107,8 @@ def _by_postgresql(app: Tenure, url: str) -> None:
 
     assert app.backend
     with psycopg.connect(url, autocommit=True) as connection:
-        for statement, count in ((_HISTORY, ENDED), (_LETTERS, DEAD)):
-            connection.execute(_filled(statement, f"generate_series(1, {count}) AS n", "''::bytea"))
+        for statement in _statements(lambda count: f"generate_series(1, {count}) AS n", "''::bytea"):
+            connection.execute(statement)
 
 
 def _by_mysql(app: Tenure, url: str) -> None:
@@ -115,14 +118,17 @@ def _by_mysql(app: Tenure, url: str) -> None:
     parts = urlsplit(url)
     login = {"host": parts.hostname, "port": parts.port or 3306, "user": parts.username, "database": parts.path[1:]}
     with pymysql.connect(**login, password=parts.password or "", autocommit=True) as connection:
-        for statement, count in ((_HISTORY, ENDED), (_LETTERS, DEAD)):
-            connection.cursor().execute("SET sql_mode = 'PIPES_AS_CONCAT'")
-            text = _filled(statement, f"(SELECT seq AS n FROM seq_1_to_{count}) AS s", "''")
-            connection.cursor().execute(text.replace("rank,", "`rank`,"))
+        connection.cursor().execute("SET sql_mode = 'PIPES_AS_CONCAT'")
+        for statement in _statements(lambda count: f"(SELECT seq AS n FROM seq_1_to_{count}) AS s", "''"):
+            connection.cursor().execute(statement.replace("rank,", "`rank`,").replace("(key,", "(`key`,"))
 
 
-def _filled(statement: str, series: str, body: str) -> str:
-    return statement.format(queues=_QUEUES, now=SystemClock().now(), series=series, body=body)
+def _statements(series: Callable[[int], str], body: str) -> list[str]:
+    """The statements that fill the tables with ended jobs and dead letters."""
+    given = {"queues": _QUEUES, "now": SystemClock().now()}
+    ended = {**given, "series": series(ENDED), "key": "-n", "word": "job", "body": "NULL"}
+    dead = {**given, "series": series(DEAD), "key": f"-n - {ENDED}", "word": "dead", "body": body}
+    return [_JOBS.format(**ended), _OUTCOMES.format(**ended), _JOBS.format(**dead), _LETTERS.format(**dead)]
 
 
 def _by_verbs(app: Tenure, url: str) -> None:  # noqa: ARG001 - as the others

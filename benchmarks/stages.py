@@ -86,7 +86,7 @@ def _noop(i: int) -> None:
 def _seal(wire: Wire, pack: Callable[[Any], bytes], job: Any, now: int) -> Message:
     identifier = new_id()
     body = wire.seal(job, pack(job.payload), identifier, now)
-    return Message(id=identifier, queue=job.queue, body=body, handler=job.handler, is_new=True)
+    return Message(id=identifier, queue=job.queue, body=body, handler=job.handler)
 
 
 def _chunks(items: Sequence[Any], size: int) -> list[Sequence[Any]]:

@@ -15,6 +15,7 @@ logger = logging.getLogger(__name__)
 
 EndState = Literal["done", "dead", "cancelled", "expired"]
 END_STATES: tuple[EndState, ...] = get_args(EndState)
+ENDED_WELL = ("done", "cancelled", "expired")  # everything but dead letters
 LIVE_STATES = ("ready", "delayed", "parked", "leased")
 JOB_STATES = (*LIVE_STATES, *END_STATES)
 
@@ -39,6 +40,7 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     `wait` is known only for the first attempt of a job; `memory` is the peak of its process so far, in bytes.
     `cpu` and `memory` are unknown if jobs share a thread or were killed. With `is_json`, the output is a JSON result.
     `output_length` is the full length, in characters, of an output that was cut before it was stored.
+    `size` is the size of the message, in bytes.
     """
 
     handler: str
@@ -50,6 +52,7 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     worker: str | None = None
     is_json: bool = False
     output_length: int | None = None
+    size: int = 0
 
 
 class Settlement(Struct, frozen=True, gc=False):

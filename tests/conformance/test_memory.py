@@ -14,8 +14,8 @@ from tenure.testing.conformance.capabilities import PARTS
 
 
 class TestMemory(BackendConformance):
-    capabilities = frozenset(PARTS)
-    expected_skips = 6  # those with a second process
+    capabilities = frozenset(PARTS) - {"payloads"}
+    expected_skips = 15  # those with a second process, and with the payloads of ended jobs
 
     @pytest.fixture
     def clock(self):

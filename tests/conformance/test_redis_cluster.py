@@ -55,8 +55,8 @@ class OnCluster(Opened):
 
 
 class TestRedisCluster(OnCluster, BackendConformance):
-    capabilities = EVERY - {"guards", "parking", "unique"}
-    expected_skips = 34  # those with guards, and with jobs that are unique
+    capabilities = EVERY - {"guards", "parking", "payloads", "unique"}
+    expected_skips = 43  # those with guards, with jobs that are unique, and with the payloads of ended jobs
 
 
 class TestRedisClusterLedger(OnCluster, LedgerConformance):

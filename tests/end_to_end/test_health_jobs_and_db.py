@@ -127,16 +127,43 @@ def test_times_for_people_are_local(tenure):
     assert re.search(r"^enqueued_at: .*\+09:00$", shown, re.MULTILINE)
 
 
-def test_a_finished_job_is_shown_without_its_body(tenure):
+def test_a_finished_job_is_shown_with_its_payload_and_its_last_run(tenure):
     id = tenure.enqueue("add", "--payload", '{"a": 1}')
     tenure("work", "--burst")
     job = tenure.json("jobs", "show", id)
-    assert (job["state"], job["output"], job["payload"]) == ("done", "2", None)
-    assert "not kept" in job["unreadable"]
+    assert (job["state"], job["output"], job["payload"], job["unreadable"]) == ("done", "2", {"a": 1}, None)
     assert job["run"]["worker"].count(":") == 2
     assert job["run"]["started"].endswith("Z")
     shown = tenure("jobs", "show", id).stdout
     assert re.search(r"^run: +waited .*s, ran .* ms, cpu .* ms, peak \d+ MB, on ", shown, re.MULTILINE)
+
+
+def test_a_payload_past_its_age_is_shown_as_expired(tenure, database):
+    id = tenure.enqueue("add", "--payload", '{"a": 1}')
+    tenure("work", "--burst")
+    database.execute("UPDATE tenure_outcome SET finished = finished - 2 * 86400000000")
+    assert "payloads 1" in tenure("clean").stdout
+    job = tenure.json("jobs", "show", id)
+    assert (job["state"], job["payload"], job["output"]) == ("done", "expired", "2")
+    assert "no longer kept" in job["unreadable"]
+
+
+def test_a_job_that_is_forgotten_has_neither_payload_nor_result(tenure):
+    id = tenure.enqueue("add", "--payload", '{"a": 1}')
+    tenure("work", "--burst")
+    assert tenure("jobs", "forget", id).stdout == f"{id} has no payload and no result any more\n"
+    job = tenure.json("jobs", "show", id)
+    assert (job["state"], job["payload"], job["output"]) == ("done", "expired", None)
+
+
+def test_only_ended_jobs_can_be_forgotten(tenure):
+    waiting, dead = tenure.enqueue("note", "--queue", "mail"), tenure.enqueue("fail")
+    tenure("work", "--burst")
+    refused = tenure("jobs", "forget", waiting, dead, "nothing")
+    assert refused.returncode == 2
+    assert f"job {waiting!r} is ready; only ended jobs can be forgotten" in refused.stderr
+    assert f"job {dead!r} is dead; purge it with `tenure dead purge`" in refused.stderr
+    assert "no job 'nothing' is known here" in refused.stderr
 
 
 def test_a_job_whose_body_cannot_be_opened_is_still_shown(tenure, database):

@@ -68,7 +68,7 @@ def test_cleaning_deletes_what_is_past_its_retention_and_counts_each_kind(tenure
     found = tenure.json("clean")
     assert (found["deleted"], found["expired_leases"], set(found["kinds"].values())) == (0, 0, {0})
     with sqlite3.connect(tenure.folder / "jobs.db") as database:
-        database.execute("UPDATE tenure_history SET finished = 1")
+        database.execute("UPDATE tenure_outcome SET finished = 1")
         database.execute("INSERT INTO tenure_worker (id, expires, record) VALUES ('host:1', 1, '{}')")
         database.execute(
             "INSERT INTO tenure_lease SELECT key, queue, rank, 0, 0, 1, 0, 'ghost', 1, 0, NULL, NULL FROM tenure_ready"

@@ -371,6 +371,30 @@ def test_statistics_are_kept_for_so_many_days(make, clock):
     assert app.statistics("7d") == []
 
 
+@proves("retention.payloads")
+def test_payloads_of_ended_jobs_are_kept_for_so_many_days(make, clock, tmp_path):
+    app = make(f"sqlite:///{tmp_path}/jobs.db", retention={"payloads": 2})
+    id = app.define("nothing").dispatch()
+    run_due(app)
+    clock.advance(1.9 * DAY)
+    app.clean()
+    assert app.backend.jobs.find(id).body
+    clock.advance(0.2 * DAY)
+    app.clean()
+    assert app.backend.jobs.find(id).is_erased
+
+
+@proves("retention.payload_bytes")
+def test_payloads_of_ended_jobs_take_at_most_so_many_bytes(make, clock, tmp_path):
+    app = make(f"sqlite:///{tmp_path}/jobs.db", retention={"payload_bytes": 1000})
+    ids = [app.define("nothing").dispatch() for _ in range(5)]
+    run_due(app)
+    clock.advance(120)
+    app.clean()
+    kept = sum(len(app.backend.jobs.find(id).body or b"") for id in ids)
+    assert 500 < kept <= 1000
+
+
 @proves("shell.open_files", "shell.processes")
 def test_a_program_may_have_so_many_files_and_processes(make):
     app = make(shell={"allow": ["/bin/sh"], "open_files": 77, "processes": 4321})

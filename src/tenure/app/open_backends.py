@@ -161,7 +161,6 @@ class Sealer:
             delay=job.delay,
             due=due_at(job, now) if job.at is not None else 0,
             unique=job.unique,
-            is_new=job.id is None,
         )
 
     def _envelope(self, job: Job, opened: OpenBackend, identifier: str, now: int, depth: int) -> Envelope:

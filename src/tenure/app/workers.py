@@ -214,8 +214,10 @@ class BackendWorkers:
         return ExecutionLog(file, self.clock, redactor, self.settings.max_output)
 
     def janitor(self, outage: OutageLog | None = None) -> Janitor:
-        kept = {state: days * DAY for state, days in msgspec.structs.asdict(self.settings.retention).items()}
-        return Janitor(self.parts, self.clock, kept, self.store, outage)
+        retention = msgspec.structs.asdict(self.settings.retention)
+        payload_bytes = retention.pop("payload_bytes")
+        kept = {kind: days * DAY for kind, days in retention.items()}
+        return Janitor(self.parts, self.clock, kept, payload_bytes, self.store, outage)
 
     def _hooks(self, queues: Sequence[str], worker: str) -> QueueHooks:
         limits = (self.settings.refresh_interval, self.settings.hook_timeout)

@@ -18,6 +18,7 @@ from tenure.backends.parts import (
     JobControl,
     Jobs,
     Parking,
+    Payloads,
     QueueCounts,
     Schema,
     ServerInfo,
@@ -41,6 +42,7 @@ class Backend(Protocol):
     """
 
     jobs: Jobs | None = None
+    payloads: Payloads | None = None
     queues: QueueCounts | None = None
     dead_letters: DeadLetters | None = None
     control: JobControl | None = None
@@ -113,6 +115,7 @@ class Parts:
     """
 
     jobs: Jobs | None
+    payloads: Payloads | None
     queues: QueueCounts | None
     dead_letters: DeadLetters | None
     control: JobControl | None
@@ -133,6 +136,7 @@ def parts_for(backend: Backend, store: Backend | None) -> Parts:
     archive = store.archive if store is not None and backend.jobs is None else None
     return Parts(
         jobs=backend.jobs or archive,
+        payloads=backend.payloads,
         queues=backend.queues,
         dead_letters=backend.dead_letters,
         control=backend.control,

@@ -22,7 +22,6 @@ class Message(Struct, frozen=True, kw_only=True, gc=False):
     """A sealed job on its way into a queue; `due` is UTC microseconds (0: at once), `delay` is seconds from now.
 
     While a job that was put with the same `unique` waits or runs, a message is not stored.
-    With `is_new` the id was just made for this message: no job can have it, so the backend need not check.
     """
 
     id: str
@@ -34,7 +33,6 @@ class Message(Struct, frozen=True, kw_only=True, gc=False):
     delay: float = 0.0
     due: int = 0
     unique: str | None = None
-    is_new: bool = False
 
 
 class Lease(Struct, frozen=True, kw_only=True, gc=False):
@@ -42,6 +40,7 @@ class Lease(Struct, frozen=True, kw_only=True, gc=False):
 
     `attempts` and `crashes` are what was counted before this lease; `due` is when the message could first start.
     `vanished` is how many workers vanished in a row while they held the job, or SUSPECT if this lease was taken alone.
+    `is_unique`, set by SQL backends, says that the job was put with a `unique` text.
     A `fault` says why the stored record cannot be read: the worker makes such a job a dead letter.
     """
 
@@ -56,6 +55,7 @@ class Lease(Struct, frozen=True, kw_only=True, gc=False):
     priority: int
     due: int
     token: Any
+    is_unique: bool = False
     fault: str | None = None
 
     @property

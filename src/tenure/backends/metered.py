@@ -24,6 +24,7 @@ class MeteredBackend(Backend):
         self.inner = inner
         self._meter = meter = BackendMeter(name, collector)
         self.jobs = inner.jobs
+        self.payloads = inner.payloads
         self.queues = inner.queues
         self.dead_letters = inner.dead_letters
         self.control = inner.control

@@ -9,16 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec import structs
+
 from tenure.backends.messages import Lease, Message, Park
 from tenure.backends.records import (
     CancelResult,
     Fact,
     JobRecord,
     NewDeadLetter,
+    PayloadSize,
     RescheduleResult,
     WorkerRecord,
 )
 from tenure.definition.context import Progress
+from tenure.events import ENDED_WELL
 from tenure.metrics.statistics import Tally
 
 HEAD_BYTES = 64  # a message names its signing key within its first bytes
@@ -50,6 +54,28 @@ class Jobs(Protocol):
         """
         ...
 
+    def forget(self, ids: Sequence[str]) -> list[str]:
+        """Erase the payloads and results of those of these jobs that have ended; return their ids.
+
+        Their other records stay. A dead letter is not changed.
+        """
+        ...
+
+
+class Payloads(Protocol):
+    """The messages of ended jobs, which the backend keeps for a while; dead letters keep theirs."""
+
+    def kept(self) -> PayloadSize:
+        """How many ended jobs have their message, and how large these messages are."""
+        ...
+
+    def erase(self, before: int, limit: int, excess: int = 0) -> PayloadSize:
+        """Erase up to `limit` messages of jobs that ended before this time, and more until `excess` bytes are erased.
+
+        The oldest go first; those of the last minute stay. Return what was erased.
+        """
+        ...
+
 
 class JobArchive(Jobs, Protocol):
     """Keeps records of jobs that live on a broker, which forgets them; workers write the records."""
@@ -57,6 +83,13 @@ class JobArchive(Jobs, Protocol):
     def save(self, records: Sequence[JobRecord]) -> None:
         """Replace the records with the same ids, unless they have a higher fence; failures are added up."""
         ...
+
+
+def forget_results(archive: JobArchive, ids: Sequence[str]) -> list[str]:
+    """`Jobs.forget` for an archive, whose records have no payload."""
+    found = [record for id in dict.fromkeys(ids) if (record := archive.find(id)) and record.state in ENDED_WELL]
+    archive.save([structs.replace(record, output=None) for record in found])
+    return [record.id for record in found]
 
 
 class QueueCounts(Protocol):

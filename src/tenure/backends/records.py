@@ -5,7 +5,7 @@ with the highest fence wins.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct, structs
@@ -24,6 +24,7 @@ class JobRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything a backend knows about one job; times are UTC microseconds.
 
     `run` describes the last attempt of an ended job; `failures` lists the attempts that failed.
+    `is_erased`: the backend kept the body after the end of the job, and has erased it since.
     """
 
     id: str
@@ -49,6 +50,7 @@ class JobRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cancel_asked: bool = False
     waits_for: str | None = None
     run: Run | None = None
+    is_erased: bool = False
 
     @property
     def runs(self) -> int:
@@ -58,6 +60,13 @@ class JobRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """
         vanished = sum(failure.type == VANISHED for failure in self.failures)
         return self.attempts + self.crashes + vanished + (self.state in ("done", "leased"))
+
+
+class PayloadSize(NamedTuple):
+    """How many jobs have payloads, and their bytes together."""
+
+    jobs: int
+    bytes: int
 
 
 class NewDeadLetter(Struct, frozen=True, kw_only=True):

@@ -158,9 +158,10 @@ def _int_if_whole(value: float | None) -> float | None:
 
 def _message_fields(record: JobRecord, wire: Wire) -> dict[str, Any]:
     values: dict[str, Any] = {"payload": None, **dict.fromkeys(_MESSAGE_FIELDS), "unreadable": None}
+    if record.is_erased:
+        return {**values, "payload": "expired", "unreadable": "the payload of this job is no longer kept"}
     if record.body is None:
-        which = "a job that succeeded" if record.state == "done" else "this job"
-        return {**values, "unreadable": f"the message of {which} is not kept"}
+        return {**values, "unreadable": f"{record.state} jobs keep no message on this backend"}
     try:
         envelope = wire.open(record.body, record.queue)
         payload = msgspec.json.decode(envelope.payload)

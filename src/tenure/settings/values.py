@@ -12,7 +12,7 @@ _SECRET = frozenset({"keys", "url", "store", "backends"})
 
 
 class Retention(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Days to keep ended jobs, per state, and statistics; 0 keeps for ever."""
+    """How long ended jobs, per state, their payloads and statistics are kept."""
 
     done: float = 7.0
     """Days to keep the record of a job that succeeded; 0 keeps it for ever."""
@@ -24,11 +24,17 @@ class Retention(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Days to keep a dead letter; 0 keeps it for ever."""
     statistics: float = 30.0
     """Days to keep the statistics that `app.statistics` and `tenure health` show; 0 keeps them for ever."""
+    payloads: float = 1.0
+    """Days to keep the payload and arguments of an ended job, on SQL databases; 0 erases them some minutes after the
+    end. Other backends keep none, and dead letters keep theirs."""
+    payload_bytes: int = 1_000_000_000
+    """How many bytes the payloads of ended jobs may take together, on SQL databases; the oldest are erased first."""
 
     def __post_init__(self) -> None:
-        for state in self.__struct_fields__:
-            if not getattr(self, state) >= 0:
-                raise ValueError(f"retention.{state} must be at least 0 days (0 keeps for ever)")
+        for name in self.__struct_fields__:
+            if not getattr(self, name) >= 0:
+                kept = "" if name.startswith("payload") else " days (0 keeps for ever)"
+                raise ValueError(f"retention.{name} must be at least 0{kept}")
 
 
 class LaneSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -236,6 +236,7 @@ def run_of(attempt: Attempt, outcome: Outcome, worker: str | None) -> Run:
         worker,
         outcome.is_json,
         outcome.output_length,
+        len(lease.body),
     )
 
 

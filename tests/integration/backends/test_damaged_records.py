@@ -195,8 +195,9 @@ def test_a_body_of_another_type_does_not_shift_the_bodies_of_others(file_farm, d
 
 def test_labels_and_failures_that_cannot_be_read_do_not_hide_the_others(file_farm, database):
     file_farm.run()
-    damage(database, "UPDATE tenure_history SET handler = CAST(? AS TEXT) WHERE id = ?", b"\xff", file_farm.victim)
-    damage(database, "UPDATE tenure_history SET run = 'garbage' WHERE id = ?", file_farm.victim)
+    damage(database, "UPDATE tenure_job SET handler = CAST(? AS TEXT) WHERE id = ?", b"\xff", file_farm.victim)
+    key = "(SELECT key FROM tenure_job WHERE id = ?)"
+    damage(database, f"UPDATE tenure_outcome SET run = 'garbage' WHERE key = {key}", file_farm.victim)
     damage(database, "INSERT INTO tenure_failure VALUES (?, 1, 'garbage')", file_farm.victim)
 
     records, _ = file_farm.app.backend.jobs.page("done", "default", limit=50)
@@ -244,6 +245,21 @@ def test_rows_whose_job_another_program_deleted_are_removed_and_reported_once(sq
     assert sorted(sql_farm.ran) == sql_farm.others()
     assert [each.message for each in caplog.records] == ["queue 'default' had 1 rows without a job; they are removed"]
     assert sql_farm.app.backend.queues.counts() == {"default": {**dict.fromkeys(JOB_STATES, 0), "done": 19}}
+
+
+def test_a_job_that_another_program_marked_as_ended_does_not_hold_up_the_others(sql_farm):
+    dialect = sql_farm.app.backend.jobs._dialect
+    marked = (
+        "INSERT INTO tenure_outcome (key, queue, state, attempts, crashes, fence, finished, size) "
+        "SELECT key, queue, 'done', 0, 0, 0, 1, 0 FROM tenure_job WHERE id = :id"
+    )
+    dialect.transact(lambda rows: rows(marked, {"id": sql_farm.victim}))
+
+    sql_farm.run()
+
+    assert sorted(sql_farm.ran) == list(range(20))
+    assert [letter.id for letter in sql_farm.app.backend.dead_letters.page()] == [sql_farm.victim]
+    assert sql_farm.app.backend.queues.counts()["default"]["leased"] == 0
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,10 @@ from tenure.wire.signing import new_key
 from tests.support.servers.fixtures import _login
 
 SHOWN, SAMPLE, PAGE = 50, 1000, 100
-ENDED = """
-INSERT INTO tenure_history (id, queue, {rank}, handler, name, state, attempts, crashes, fence, enqueued, due, finished,
-                            owner, seconds, reason, output)
-VALUES ({marks})
-"""
+COLUMNS = {
+    "tenure_job": "{key}, id, queue, {rank}, handler, name, enqueued, due",
+    "tenure_outcome": "{key}, queue, state, attempts, crashes, fence, finished, size, owner, seconds, output",
+}
 SEARCHES = {
     "without a filter": (JobFilter(), SHOWN),
     "by state": (JobFilter(states=("done",)), SHOWN),
@@ -42,14 +41,20 @@ SEARCHES = {
 
 
 def rows(first, last):
-    """Ended jobs, the newest at 10 seconds past the epoch."""
-    return [
-        (
-            *(f"{token_hex(4)}-{n}", "ab"[n % 2], -5, "often", f"n{n % 3}", "done", 0, 0, 1, n, n, 10_000_000 - n),
-            *("me", 1.0, None, "result"),
-        )
-        for n in range(first, last)
-    ]
+    """The rows of ended jobs by table; the newest ended 10 seconds past the epoch."""
+    return {
+        "tenure_job": [
+            (n + 1, f"{token_hex(4)}-{n}", "ab"[n % 2], -5, "often", f"n{n % 3}", n, n) for n in range(first, last)
+        ],
+        "tenure_outcome": [
+            (n + 1, "ab"[n % 2], "done", 0, 0, 1, 10_000_000 - n, 300, "me", 1.0, "result") for n in range(first, last)
+        ],
+    }
+
+
+def insert(table, mark, quote=""):
+    columns = COLUMNS[table].format(key=f"{quote}key{quote}", rank=f"{quote}rank{quote}")
+    return f"INSERT INTO {table} ({columns}) VALUES ({', '.join([mark] * len(columns.split(',')))})"
 
 
 class Sqlite:
@@ -73,7 +78,8 @@ class Sqlite:
     def fill(self, ended):
         connection = self._connect(self.url.removeprefix("sqlite:///"))
         with connection:
-            connection.executemany(ENDED.format(rank="rank", marks=", ".join("?" * 16)), ended)
+            for table, lines in ended.items():
+                connection.executemany(insert(table, "?"), lines)
         connection.close()
 
     def read_by(self, work):
@@ -100,11 +106,11 @@ class Postgresql:
         monkeypatch.setattr(postgresql, "rows_on", explained)
 
     def fill(self, ended):
-        columns = ENDED.partition("VALUES")[0].format(rank="rank").partition("(")[2].rstrip().rstrip(")")
-        copying = f"COPY tenure_history ({columns}) FROM STDIN"
-        with psycopg.connect(self.url) as connection, connection.cursor() as cursor, cursor.copy(copying) as copy:
-            for row in ended:
-                copy.write_row(row)
+        with psycopg.connect(self.url) as connection, connection.cursor() as cursor:
+            for table, lines in ended.items():
+                with cursor.copy(f"COPY {table} ({COLUMNS[table].format(key='key', rank='rank')}) FROM STDIN") as copy:
+                    for line in lines:
+                        copy.write_row(line)
 
     def read_by(self, work):
         before = self._read
@@ -139,7 +145,8 @@ class Mariadb:
 
     def fill(self, ended):
         with pymysql.connect(**_login(self.url), autocommit=True) as connection, connection.cursor() as cursor:
-            cursor.executemany(ENDED.format(rank="`rank`", marks=", ".join(["%s"] * 16)), ended)
+            for table, lines in ended.items():
+                cursor.executemany(insert(table, "%s", "`"), lines)
 
     def read_by(self, work):
         before = self._read

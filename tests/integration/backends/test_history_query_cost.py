@@ -12,7 +12,7 @@ from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
 
 GIVEN = {"queue": "mail", "state": "done", "first": 0, "second": 0, "limit": 50, "since": 0, "until": 1, "after": ""}
-QUEUES = jobs.NEXT_QUEUE.format(table="history", of_state="state = :state AND ")
+QUEUES = jobs.NEXT_QUEUE.format(table="outcome", of_state="state = :state AND ")
 ASKED = {
     **{f"page of {state}": text for state, text in jobs.PAGE_LIVE.items() if state != "parked"},
     "page of done": jobs.PAGE_ENDED,
@@ -40,7 +40,7 @@ def test_sqlite_searches_an_index_and_sorts_nothing(sqlite, asked):
 
 def test_health_without_ended_jobs_does_not_touch_the_history(sqlite):
     plan = sqlite.execute(f"EXPLAIN QUERY PLAN {jobs.COUNTS_LIVE}").fetchall()
-    assert not [step for step in plan if "tenure_history" in step[-1]]
+    assert not [step for step in plan if "tenure_outcome" in step[-1]]
 
 
 @pytest.mark.slow
@@ -52,11 +52,15 @@ def test_postgresql_reads_only_the_rows_it_shows_of_a_long_history(postgres_plac
     open_backend(url, SystemClock()).close()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
-            "INSERT INTO tenure_history SELECT 'id-' || n, 'mail', -5, 'greet', NULL, 'done', 0, 0, 1, n, n, n, 'me', "
-            "1.0, NULL, NULL, NULL FROM generate_series(1, 200000) AS n"
+            "INSERT INTO tenure_job (key, id, queue, rank, handler, enqueued, due) "
+            "SELECT n, 'id-' || n, 'mail', -5, 'greet', n, n FROM generate_series(1, 200000) AS n"
+        )
+        connection.execute(
+            "INSERT INTO tenure_outcome (key, queue, state, attempts, crashes, fence, finished, size) "
+            "SELECT n, 'mail', 'done', 0, 0, 1, n, 300 FROM generate_series(1, 200000) AS n"
         )
         for text in (jobs.PAGE_ENDED, QUEUES):
-            given = {**GIVEN, "first": 1 << 62, "second": ""}
+            given = {**GIVEN, "first": 1 << 62, "second": 0}
             rows = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {translated(text)}", given).fetchone()[0]
             assert most_rows(rows[0]["Plan"]) <= 60
 

@@ -134,11 +134,8 @@ def test_a_callers_stricter_transaction_does_not_store_what_ended_since_it_began
     lease = leased(backend)
     with psycopg.connect(postgres_url) as caller:
         caller.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        caller.execute("SELECT 1 FROM tenure_history")
+        caller.execute("SELECT 1 FROM tenure_outcome")
         backend.ack([Ack(lease=lease)])
-        with pytest.raises(psycopg.errors.SerializationFailure):
-            backend.transactions.put(caller, [AGAIN])
-        caller.rollback()
         assert backend.transactions.put(caller, [AGAIN]) == []
         assert backend.transactions.put(caller, [NEW]) == ["new"]
         caller.commit()
@@ -150,7 +147,7 @@ def test_a_callers_repeatable_read_on_mysql_sees_what_ended_since_it_began(maria
     backend = open_backend(mariadb_url, SystemClock())
     lease = leased(backend)
     with pymysql.connect(**_login(mariadb_url)) as caller, caller.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM tenure_history")
+        cursor.execute("SELECT count(*) FROM tenure_outcome")
         backend.ack([Ack(lease=lease)])
         assert backend.transactions.put(caller, [AGAIN, NEW]) == ["new"]
         caller.commit()

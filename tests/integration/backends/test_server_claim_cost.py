@@ -19,7 +19,7 @@ from tests.support.servers.fixtures import _login
 def postgres(postgres_url):
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         backend = open_backend(postgres_url, SystemClock())
-        for table in ("job", "ready", "delayed", "lease", "history"):
+        for table in ("job", "ready", "delayed", "lease", "outcome"):
             connection.execute(f"ALTER TABLE tenure_{table} SET (autovacuum_enabled = off)")
         yield backend
         backend.close()

@@ -9,7 +9,6 @@ from contextlib import closing
 from urllib.parse import urlsplit
 
 import pytest
-from msgspec import structs
 
 from tenure.backends.messages import Abandon, Ack, Message, Nack
 from tenure.backends.sql import migrations
@@ -73,9 +72,7 @@ def test_a_put_whose_answer_is_lost_is_stored_once(backend, proxy, witness):
     assert witness.queues.counts()["mail"]["ready"] == 2
 
 
-def test_a_new_message_whose_job_has_ended_when_its_put_is_tried_again_is_stored_once(
-    backend, proxy, witness, monkeypatch
-):
+def test_a_message_whose_job_has_ended_when_its_put_is_tried_again_is_stored_once(backend, proxy, witness, monkeypatch):
     backend.put([make(1)])
     connections = backend._dialect._executor._connections
     taken, take_connection = [], connections.take
@@ -88,7 +85,7 @@ def test_a_new_message_whose_job_has_ended_when_its_put_is_tried_again_is_stored
 
     monkeypatch.setattr(connections, "take", end_between_the_tries)
     proxy.cut_after = 0
-    assert backend.put([structs.replace(make(2), is_new=True)]) == ["job-0002"]
+    assert backend.put([make(2)]) == ["job-0002"]
     counts = witness.queues.counts()["mail"]
     assert (counts["ready"], counts["done"]) in [(0, 2), (1, 1)]  # cut after the commit, or before
 

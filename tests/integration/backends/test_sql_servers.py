@@ -12,12 +12,12 @@ import psycopg
 import pytest
 
 from tenure import Tenure
-from tenure.backends.messages import Message, Nack
+from tenure.backends.messages import Nack
 from tenure.backends.sql import migrations
 from tenure.backends.sql.postgresql import claims, connection, notifications, settlements
 from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
-from tenure.errors import BackendUnavailable, SettingsError, UnknownBackend
+from tenure.errors import BackendUnavailable, SchemaError, SettingsError, UnknownBackend
 from tenure.wire.signing import new_key
 
 KEY = new_key().dump()
@@ -86,29 +86,13 @@ def test_an_index_that_is_gone_is_named(mariadb_url):
     backend.close()
 
 
-@pytest.mark.parametrize(
-    ("kind", "renamed"),
-    [
-        ("postgres", []),
-        ("mariadb", []),
-        ("mariadb", ["tenure_ready", "tenure_delayed"]),  # where each step commits, a migration may be cut off
-    ],
-)
-def test_the_mark_of_a_suspect_becomes_a_count(kind, renamed, request):
-    backend = open_backend(request.getfixturevalue(f"{kind}_url"), SystemClock())
-    backend.put([Message(id="a", queue="q", body=b"{}", handler="h")])
-    step = next(name for _, name, _ in migrations.steps(backend._dialect.name) if name.endswith("_vanished.sql"))
+def test_the_tables_of_a_development_version_are_refused_and_left_alone(url):
+    backend = open_backend(url, SystemClock())
     with backend._dialect.migration() as rows:
-        rows("UPDATE tenure_ready SET vanished = 1", {})
-        for table in {"tenure_ready", "tenure_delayed", "tenure_lease", "tenure_parked"} - set(renamed):
-            rows(f"ALTER TABLE {table} RENAME COLUMN vanished TO suspect", {})
-        rows(f"UPDATE tenure_schema SET version = {int(step[:4]) - 1}", {})
-    assert step in backend.schema.migrate()
-    (lease,) = backend.lease(["q"], limit=1, seconds=60)
-    assert lease.vanished == 1
-    assert backend.nack([Nack(lease=lease, charge="suspect")]) == []
-    assert [each.id for each in backend.lease_suspect(["q"], seconds=60)] == ["a"]
+        rows("ALTER TABLE tenure_outcome RENAME TO tenure_history", {})
     backend.close()
+    with pytest.raises(SchemaError, match="tables of a development version"):
+        open_backend(url, SystemClock())
 
 
 def test_a_server_without_a_key_is_refused(url):
@@ -168,37 +152,16 @@ def run_script(url, script):
         connection.commit()
 
 
-def test_a_job_that_ended_before_is_known_by_its_last_end(url, message):
-    from tenure.backends.messages import Ack
-
-    backend = open_backend(url, SystemClock())
-    backend.put([message(1), message(2)])
-    first, second = backend.lease(["mail"], limit=2, seconds=60)
-    backend._dialect.transact(
-        lambda rows: rows(
-            "INSERT INTO tenure_history"
-            " (id, queue, rank, handler, state, attempts, crashes, fence, enqueued, due, finished)"
-            " SELECT id, queue, rank, handler, 'cancelled', 0, 0, 0, enqueued, due, 1 FROM tenure_job WHERE id = :id",
-            {"id": second.id},
-        )
-    )
-
-    assert backend.ack([Ack(lease=first, seconds=0.5), Ack(lease=second, seconds=0.5)]) == []
-    found = [backend.jobs.find(lease.id) for lease in (first, second)]
-    backend.close()
-    assert [(job.state, job.seconds) for job in found] == [("done", 0.5), ("done", 0.5)]
-
-
 def test_batches_are_never_compared_row_by_row(postgres_url, message, monkeypatch):
     plans = []
     real = connection.rows_on
 
     def explained(connection, statement, parameters):
-        if statement in (settlements.ACK_NEW, settlements.NACK, settlements.ABANDON, claims.RENEW):
+        if statement in (settlements.ACK, settlements.NACK, settlements.ABANDON, claims.RENEW):
             plans.append("\n".join(row[0] for row in connection.execute(f"EXPLAIN {statement}", parameters)))
         return real(connection, statement, parameters)
 
-    from tenure.backends.messages import Abandon, Ack, Nack
+    from tenure.backends.messages import Abandon, Ack
 
     monkeypatch.setattr(connection, "rows_on", explained)
     backend = open_backend(postgres_url, SystemClock())

@@ -18,11 +18,9 @@ from tenure.clock import SystemClock
 COLD = {
     "COUNTS",
     "COUNTS_LIVE",
-    "HISTORY_QUEUES",
-    "DEAD_IDS",
+    "DEAD_KEYS",
     "NEXT_QUEUE",
-    "REPLAY_JOBS",
-    "SCHEMA_EXISTS",
+    "TABLE_EXISTS",
     "INDEX_NAMES",
     "COMPOUNDS",
     "BEGIN",

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tenure.backends.sql import migrations
 from tenure.backends.url import open_backend
 from tenure.errors import BackendUnavailable, SchemaError, UnknownBackend
 
@@ -156,17 +155,17 @@ def test_opening_an_up_to_date_file_takes_no_step(tmp_path, clock):
         assert backend.schema.migrate() == []
 
 
-def test_a_suspect_of_an_older_release_counts_as_one_vanished_worker(tmp_path, clock):
-    older = [text for _, name, text in migrations.steps("sqlite") if name < "0006"]
-    job = "INSERT INTO tenure_job VALUES (1, 'a', 'q', -5, 'h', NULL, 1, 1, '', NULL)"
+def test_the_tables_of_a_development_version_are_refused_and_left_alone(tmp_path, clock):
     with closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
-        connection.executescript(";".join([*older, "CREATE TABLE tenure_schema (version INTEGER NOT NULL)"]))
-        connection.executescript(f"INSERT INTO tenure_schema VALUES (5); {job}")
-        connection.executescript("INSERT INTO tenure_ready VALUES ('q', -5, 1, 2, 0, 3, 1)")
-    with closing(open_backend(f"sqlite:///{tmp_path}/jobs.db", clock)) as backend:
-        assert backend.schema.steps_taken == ["0006_vanished.sql"]
-        (lease,) = backend.lease(["q"], limit=1, seconds=1)
-        assert (lease.vanished, lease.attempts, lease.fence) == (1, 2, 4)
+        connection.executescript(
+            "CREATE TABLE tenure_schema (version INTEGER NOT NULL); INSERT INTO tenure_schema VALUES (6)"
+        )
+        connection.executescript("CREATE TABLE tenure_history (id TEXT)")
+    with pytest.raises(SchemaError, match="let the workers of that version finish its jobs"):
+        open_backend(f"sqlite:///{tmp_path}/jobs.db", clock)
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema ORDER BY name")]
+    assert tables == ["tenure_history", "tenure_schema"]
 
 
 def test_a_missing_folder_is_named(tmp_path, clock):

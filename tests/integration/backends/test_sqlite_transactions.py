@@ -7,7 +7,7 @@ import pytest
 
 from tenure.backends.messages import Ack
 from tenure.backends.url import open_backend
-from tenure.errors import BackendUnavailable
+from tenure.errors import Unstorable
 from tenure.events import Run
 
 
@@ -83,12 +83,12 @@ def test_a_plain_run_that_somebody_wanted_cancelled_is_done(backend, message):
 def test_a_settlement_that_fails_half_way_changes_nothing(settled, backend, theirs, message):
     backend.put([message(1)])
     (lease,) = backend.lease(["mail"], limit=1, seconds=60)
-    theirs.execute("CREATE TRIGGER no BEFORE DELETE ON tenure_job BEGIN SELECT RAISE(ABORT, 'no'); END")
+    theirs.execute("CREATE TRIGGER no BEFORE DELETE ON tenure_lease BEGIN SELECT RAISE(ABORT, 'no'); END")
 
-    with pytest.raises(BackendUnavailable, match="no"):
+    with pytest.raises(Unstorable, match="no"):
         backend.ack([settled(lease)])
 
-    assert theirs.execute("SELECT (SELECT count(*) FROM tenure_history), count(*) FROM tenure_lease").fetchone() == (
+    assert theirs.execute("SELECT (SELECT count(*) FROM tenure_outcome), count(*) FROM tenure_lease").fetchone() == (
         0,
         1,
     )

@@ -440,7 +440,7 @@ def test_the_janitor_deletes_what_ran_inline(app, clock):
     app.schedule("load").every_minute().inline()
     app.schedule("fail").every_minute().inline()
     ids = [each.record.id for each in app.cron.run()]
-    janitor = Janitor(app.parts(), clock, {"done": 7 * 86_400.0, "dead": 30 * 86_400.0})
+    janitor = Janitor(app.parts(), clock, {"done": 7 * 86_400.0, "dead": 30 * 86_400.0}, payload_bytes=1000)
     janitor.clean()
     assert [app.parts().find(id).state for id in ids] == ["done", "failed"]
     clock.advance(8 * 86_400)

@@ -51,7 +51,7 @@ def test_a_writer_of_the_database_can_make_a_job_never_run_and_delete_jobs_and_d
     run_due(app)
     app.define("greet", {"name": "Grace"}).dispatch()
 
-    for table in ("tenure_ready", "tenure_job", "tenure_history", "tenure_dead"):
+    for table in ("tenure_ready", "tenure_job", "tenure_outcome", "tenure_dead"):
         database.execute(f"DELETE FROM {table}")
     run_due(app)
 
@@ -77,7 +77,7 @@ def test_a_writer_of_the_database_can_make_a_job_run_again_by_deleting_its_histo
     body = app.backend.jobs.find(id).body
     run_due(app)
 
-    database.execute("DELETE FROM tenure_history")
+    database.execute("DELETE FROM tenure_job")
     app.backend.put([Message(id=id, queue="default", body=body, handler="greet")])
     run_due(app)
 
@@ -91,7 +91,7 @@ def test_a_message_that_has_expired_does_not_run_though_its_history_was_deleted(
     run_due(app)
     clock.advance(61)
 
-    database.execute("DELETE FROM tenure_history")
+    database.execute("DELETE FROM tenure_job")
     app.backend.put([Message(id=id, queue="default", body=body, handler="greet")])
     run_due(app)
 
@@ -103,7 +103,7 @@ def test_a_writer_of_the_database_can_forge_the_result_of_a_job(app, database):
     run_due(app)
     assert app.result(id) == "Hello, Ada!"
 
-    database.execute("""UPDATE tenure_history SET output = 'forged'""")
+    database.execute("""UPDATE tenure_outcome SET output = 'forged'""")
 
     assert app.result(id) == "forged"
 
@@ -146,7 +146,7 @@ def test_a_reader_of_the_database_can_read_payloads_and_results_and_no_key(app, 
     app.define("greet", {"name": "a private name"}).dispatch()
     (stored,) = database.execute("SELECT body FROM tenure_job").fetchone()
     run_due(app)
-    (output,) = database.execute("SELECT output FROM tenure_history").fetchone()
+    (output,) = database.execute("SELECT output FROM tenure_outcome").fetchone()
 
     secret = (tmp_path / "jobs.db.key").read_text().strip().partition(":")[2]
     assert b"a private name" in bytes(stored)

@@ -15,6 +15,7 @@ from tenure.testing import FakeClock
 from tenure.worker.janitor import CLEANING, Janitor
 
 DAY = 86_400.0
+PAYLOAD_BYTES = 1000
 
 
 @pytest.fixture
@@ -29,8 +30,8 @@ def backend(request, tmp_path, clock):
         yield backend
 
 
-def janitor(backend, clock):
-    return Janitor(parts_for(backend, None), clock, {"done": DAY})
+def janitor(backend, clock, **retention):
+    return Janitor(parts_for(backend, None), clock, {"done": DAY, **retention}, payload_bytes=PAYLOAD_BYTES)
 
 
 def finish(backend, count):
@@ -64,6 +65,40 @@ def test_everything_past_its_time_is_deleted_however_much_it_is(backend, clock):
     assert backend.ledger.history("s") == []
 
 
+@pytest.fixture
+def file_backend(tmp_path, clock):
+    with closing(open_backend(f"sqlite:///{tmp_path}/jobs.db?synchronous=normal", clock)) as backend:
+        yield backend
+
+
+def test_old_payloads_are_erased_however_many_there_are(file_backend, clock):
+    finish(file_backend, 1100)
+    clock.advance(3600)
+    cleaner = janitor(file_backend, clock, payloads=3601.0)
+    assert cleaner.clean(limit_bytes=False)["payloads"] == 0
+    clock.advance(2)
+    assert cleaner.clean(limit_bytes=False)["payloads"] == 1100
+    assert file_backend.jobs.find("j7").is_erased
+    assert file_backend.queues.counts()["q"]["done"] == 1100
+
+
+def test_payloads_are_erased_when_they_take_too_much_together(file_backend, clock):
+    finish(file_backend, 1100)  # of two bytes each
+    clock.advance(120)
+    assert janitor(file_backend, clock, payloads=DAY).clean()["payloads"] == 600
+    assert file_backend.payloads.kept().bytes == PAYLOAD_BYTES
+
+
+def test_the_bytes_of_payloads_are_counted_once_an_hour(file_backend, clock):
+    finish(file_backend, 1100)
+    clock.advance(4 * 60)  # 00:05
+    janitor(file_backend, clock, payloads=DAY).turn()
+    assert file_backend.payloads.kept().jobs == 1100
+    clock.advance(55 * 60)
+    janitor(file_backend, clock, payloads=DAY).turn()
+    assert file_backend.payloads.kept().jobs == 500
+
+
 def test_a_janitor_that_vanished_is_given_up_by_the_next(backend, clock):
     first = janitor(backend, clock)
 
@@ -82,5 +117,5 @@ def test_a_backend_without_a_ledger_is_cleaned_by_every_worker(backend, clock):
     finish(backend, 3)
     clock.advance(DAY + 1)
     parts = replace(parts_for(backend, None), ledger=None)
-    assert Janitor(parts, clock, {"done": DAY}).turn() == 60.0
+    assert Janitor(parts, clock, {"done": DAY}, payload_bytes=PAYLOAD_BYTES).turn() == 60.0
     assert backend.queues.counts().get("q", {"done": 0})["done"] == 0

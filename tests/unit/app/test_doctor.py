@@ -5,7 +5,7 @@ from msgspec import structs
 
 from tenure.app.doctor.checks import CHECKS, examine
 from tenure.app.doctor.facts import Deaths, DoctorFacts, Keys, Sample, ScheduleFacts, Timing, UnrunnableJob
-from tenure.backends.records import Fact
+from tenure.backends.records import Fact, PayloadSize
 
 TIMING = Timing(lease=15.0, stop_grace=30.0)
 BARE = DoctorFacts(place="somewhere", timing=TIMING)
@@ -82,6 +82,14 @@ def timing(**fields: object) -> dict:
         ("schedules", {"schedules": (NEW,)}, "problem", "no scheduler runs"),
         ("schedules", {"schedules": (LATE, KEPT)}, "warning", "the last ticks of late"),
         ("schedules", {"schedules": (ScheduleFacts("yearly", None, None),)}, "ok", ""),
+        ("old payloads", {}, "not applicable", ""),
+        (
+            "old payloads",
+            {"kept_payloads": PayloadSize(3, 15_000_000), "payload_bytes": 10_000_000},
+            "ok",
+            "3 ended jobs have their payloads, 15.0 MB; retention.payload_bytes allows 10.0 MB",
+        ),
+        ("old payloads", {"kept_payloads": PayloadSize(3, 15_000_001), "payload_bytes": 10_000_000}, "warning", ""),
         ("dead letters", {}, "not applicable", ""),
         ("dead letters", {"deaths": Deaths(letters=3, hour=9, day=9)}, "ok", "3 dead letters; 9 died in the last hour"),
         ("dead letters", {"deaths": Deaths(hour=10, day=80)}, "ok", ""),

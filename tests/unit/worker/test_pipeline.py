@@ -167,7 +167,7 @@ def test_an_outcome_is_concluded_with_the_policy_of_the_app(pipeline, lease_of):
 
     verdict = pipeline.conclude(attempt, Outcome(kind="failed", started=0, seconds=0.1))
 
-    run = Run("ping", 0, 0.1, 0.0)
+    run = Run("ping", 0, 0.1, 0.0, size=len(attempt.ticket.body))
     assert verdict == Nack(lease=attempt.ticket, delay=1.0, charge="attempt", reason="failed", run=run)
 
 

@@ -207,9 +207,21 @@ def _dead_letters(facts: DoctorFacts) -> Finding:
     return _ok("dead letters", text)
 
 
+def _kept_payloads(facts: DoctorFacts) -> Finding:
+    kept = facts.kept_payloads
+    if kept is None:
+        return _not_applicable("old payloads", "this backend does not keep the payloads of ended jobs")
+    limit = f"retention.payload_bytes allows {_megabytes(facts.payload_bytes)}"
+    text = f"{kept.jobs} ended jobs have their payloads, {_megabytes(kept.bytes)}; {limit}"
+    if kept.bytes > 1.5 * facts.payload_bytes:
+        advice = "a worker erases the oldest once an hour: check that one runs, or run `tenure clean`"
+        return Finding("old payloads", "warning", text, advice)
+    return _ok("old payloads", text)
+
+
 CHECKS: tuple[Callable[[DoctorFacts], Finding], ...] = (
     *(_schema, _indexes, _durability, _memory, _wake_ups, _sqlite, _clock, _stopping, _keys),
-    *(_key_file, _payloads, _workers, _schedules, _dead_letters),
+    *(_key_file, _payloads, _workers, _schedules, _dead_letters, _kept_payloads),
 )
 
 
@@ -248,6 +260,10 @@ def _ok(check: str, text: str) -> Finding:
 
 def _not_applicable(check: str, text: str) -> Finding:
     return Finding(check, "not applicable", text)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
 
 
 def _listed(words: Iterable[str]) -> str:

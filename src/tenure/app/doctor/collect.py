@@ -1,4 +1,7 @@
-"""Collects the facts for the doctor from the backend, the store and the app; it reads a bounded number of rows."""
+"""Collects the facts for the doctor from the backend, the store and the app; it reads a bounded number of rows.
+
+Only for the size of the payloads of ended jobs the backend reads its index of all of them.
+"""
 
 import time
 from collections import Counter
@@ -62,6 +65,8 @@ def _from_backend(app: Tenure, facts: DoctorFacts, has_handlers: bool) -> Doctor
         undeployed=_undeployed(app),
         schedules=_schedules(app) if has_handlers else None,
         deaths=_deaths(app),
+        kept_payloads=None if backend.payloads is None else backend.payloads.kept(),
+        payload_bytes=app.settings.retention.payload_bytes,
     )
 
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenure.backends.records import Fact
+from tenure.backends.records import Fact, PayloadSize
 
 Severity = Literal["ok", "warning", "problem", "not applicable"]
 
@@ -77,6 +77,7 @@ class DoctorFacts(Struct, frozen=True, kw_only=True):
     least the clock of each worker is ahead of the server's. `unserved` are queues with ready jobs on which no live
     worker listens. `undeployed` counts, among the first waiting jobs, those of each handler that no worker on their
     queue has. `key_file` is the file of the signing key, and `key_file_fault` why it is not used.
+    `payload_bytes` is the setting that limits `kept_payloads`, the payloads of ended jobs.
     """
 
     place: str
@@ -98,3 +99,5 @@ class DoctorFacts(Struct, frozen=True, kw_only=True):
     undeployed: dict[str, int] = {}
     schedules: tuple[ScheduleFacts, ...] | None = None
     deaths: Deaths | None = None
+    kept_payloads: PayloadSize | None = None
+    payload_bytes: int = 0

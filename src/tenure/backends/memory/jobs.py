@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from tenure.backends.memory.table import ENDED_WELL, WAITING_STATES, JobEntry, JobTable
-from tenure.backends.messages import Lease
-from tenure.backends.parts import HEAD_BYTES
+from tenure.backends.memory.table import WAITING_STATES, JobEntry, JobTable
+from tenure.backends.messages import Ack, Lease
+from tenure.backends.parts import HEAD_BYTES, forget_results
 from tenure.backends.records import CancelResult, JobRecord, NewDeadLetter, RescheduleResult, merge_records, sort_time
 from tenure.clock import MICROSECOND
 from tenure.definition.context import Progress
-from tenure.events import END_STATES, JOB_STATES
+from tenure.events import END_STATES, ENDED_WELL, JOB_STATES
 
 
 class MemoryJobs:
@@ -49,6 +49,16 @@ class MemoryJobs:
             for id in old[:limit]:
                 del self._table.entries[id]
             return len(old[:limit])
+
+    def forget(self, ids: Sequence[str]) -> list[str]:
+        with self._table.changed:
+            ended = [self._table.entries[id] for id in dict.fromkeys(ids) if id in self._table.entries]
+            ended = [entry for entry in ended if entry.state in ENDED_WELL]
+            for entry in ended:
+                entry.message = structs.replace(entry.message, body=b"")
+                if isinstance(entry.ended, Ack):
+                    entry.ended = structs.replace(entry.ended, output=None)
+            return [entry.message.id for entry in ended]
 
     def waiting(self) -> list[JobRecord]:
         """Ready and delayed jobs, by queue and then in the order they would run once due; for tests."""
@@ -175,6 +185,9 @@ class MemoryArchive:
         old = [record.id for record in self._of(state, queue) if sort_time(record) < before][:limit]
         with self._lock:
             return sum(self._records.pop(id, None) is not None for id in old)
+
+    def forget(self, ids: Sequence[str]) -> list[str]:
+        return forget_results(self, ids)
 
     def _of(self, state: str, queue: str | None) -> list[JobRecord]:
         """The records of a state and queue, oldest first."""

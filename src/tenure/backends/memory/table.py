@@ -12,10 +12,10 @@ from tenure.backends.records import JobRecord
 from tenure.clock import MICROSECOND, Clock
 from tenure.definition.context import Progress
 from tenure.definition.failure import KEPT_FAILURES, Failure
+from tenure.events import ENDED_WELL
 from tenure.guards.states import Hold
 
 WAITING_STATES = ("ready", "delayed", "parked")
-ENDED_WELL = ("done", "cancelled", "expired")
 
 
 class JobEntry:

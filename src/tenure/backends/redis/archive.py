@@ -5,6 +5,7 @@ All its keys share one hash tag, so that each verb is one step.
 
 from collections.abc import Sequence
 
+from tenure.backends.parts import forget_results
 from tenure.backends.records import JobRecord, decode_record, encode, merge_records, sort_time
 from tenure.backends.redis.connections import Argument, RedisClient, with_retries
 from tenure.backends.redis.scripts import KeyNames, Scripts
@@ -51,6 +52,9 @@ class RedisArchive:
             if gone < limit:
                 gone += int(self._scripts.run("trim_records", self._key, [f"{state}:{name}", before, limit - gone]))
         return gone
+
+    def forget(self, ids: Sequence[str]) -> list[str]:
+        return forget_results(self, ids)
 
     def _save(self, records: Sequence[JobRecord]) -> set[str]:
         """Save these; return the ids of the records that another worker changed meanwhile."""

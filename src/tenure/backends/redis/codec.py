@@ -230,6 +230,12 @@ def decode_ended(id: str, queue: str, record: bytes, failures: tuple[Failure, ..
     )
 
 
+def without_output(record: bytes) -> bytes:
+    """The record of an ended job without its result."""
+    start, head, outcome, *_ = [*record.split(b"\n", 2), b"", b""]
+    return b"\n".join((start, head, _encode(msgspec.structs.replace(_outcome(outcome), output=None))))
+
+
 def decode_failures(lines: bytes | None) -> tuple[Failure, ...]:
     found = []
     for line in (lines or b"").splitlines():

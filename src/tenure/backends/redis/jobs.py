@@ -56,6 +56,16 @@ class RedisJobs:
     def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         return trim(self._scripts, self._queues, state, before, limit, queue)
 
+    def forget(self, ids: Sequence[str]) -> list[str]:
+        """The server replaces a record only if it is still the one that was read."""
+        forgotten: list[str] = []
+        for id in dict.fromkeys(ids):
+            for queue, found in self._queues.run("find", id):
+                if found and found[0] == b"ended":
+                    change = (id, found[1], codec.without_output(found[1]))
+                    forgotten += [id] * self._scripts.run("replace_record", self._queues.key(queue), change)
+        return forgotten
+
     def _record(self, id: str, queue: str, found: list[Any]) -> JobRecord | None:
         state, record, meta, moment, outcome, failures, progress, asked, waits_for = found
         errors = codec.decode_failures(failures)

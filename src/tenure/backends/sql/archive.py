@@ -5,6 +5,7 @@ from functools import partial
 
 import msgspec
 
+from tenure.backends.parts import forget_results
 from tenure.backends.records import JobRecord, decode_record, encode, merge_records, sort_time
 from tenure.backends.sql.dialect import Dialect, Rows
 from tenure.backends.sql.jobs import walk_queues
@@ -61,6 +62,9 @@ class SqlArchive:
         if old:
             self._dialect.transact(lambda rows: rows(DROP, {"ids": old}))
         return len(old)
+
+    def forget(self, ids: Sequence[str]) -> list[str]:
+        return forget_results(self, ids)
 
     def _save(self, records: Sequence[JobRecord], rows: Rows) -> None:
         """Does not wait for the disk: a power cut may lose the last records, as the death of their worker does."""

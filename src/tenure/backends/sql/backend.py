@@ -34,6 +34,7 @@ from tenure.backends.sql.guards import SqlGuards
 from tenure.backends.sql.jobs import SqlJobs, SqlQueueCounts
 from tenure.backends.sql.ledger import SqlLedger
 from tenure.backends.sql.migrations import SqlSchema
+from tenure.backends.sql.payloads import SqlPayloads
 from tenure.backends.sql.suspects import has_suspects, lease_suspect
 from tenure.backends.sql.workers import SqlStats, SqlWorkers
 from tenure.definition.failure import from_expiry
@@ -47,8 +48,14 @@ _REAP_BATCH = 500
 RECORD_EXPIRY = "INSERT INTO tenure_failure (id, fence, record) VALUES (:id, :fence, :record) ON CONFLICT DO NOTHING"
 # The traces of a settlement without an answer. A job that waits is a trace of a return only: after an ack or an abandon
 # that the database did not apply, the reaper puts the job back with the same fence.
-_ENDED = "SELECT id, fence FROM tenure_history WHERE id IN :ids AND owner = :owner"
-_DEAD = "SELECT id, fence FROM tenure_dead WHERE id IN :ids AND owner = :owner"
+_ENDED = """
+SELECT j.id, o.fence FROM tenure_job AS j JOIN tenure_outcome AS o ON o.key = j.key
+WHERE j.id IN :ids AND o.owner = :owner
+"""
+_DEAD = """
+SELECT j.id, d.fence FROM tenure_job AS j JOIN tenure_dead AS d ON d.key = j.key
+WHERE j.id IN :ids AND d.owner = :owner
+"""
 _RETURNED = f"""
 {_ENDED}
 UNION ALL SELECT j.id, r.fence FROM tenure_job AS j
@@ -67,7 +74,8 @@ class SqlBackend(Backend):
         self._owner = secrets.token_hex(8)
         self._was_busy = False
         self._settlements = SqlSettlements(dialect, self._owner)
-        self.jobs = SqlJobs(dialect)
+        self.jobs = jobs = SqlJobs(dialect)
+        self.payloads = SqlPayloads(dialect, jobs)
         self.queues = SqlQueueCounts(dialect)
         self.dead_letters = SqlDeadLetters(dialect)
         self.control = SqlControl(dialect, self._owner)

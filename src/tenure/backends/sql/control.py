@@ -7,27 +7,46 @@ returns a lease with that mark ends the job with `end_waiting`.
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from tenure.backends.messages import ON_REQUEST, Lease, suspects_key
 from tenure.backends.records import CancelResult, RescheduleResult
 from tenure.backends.sql.dialect import Dialect, Row, Rows
+from tenure.backends.sql.jobs import LAST_MOMENT, NEXT_QUEUE
 from tenure.clock import MICROSECOND
 from tenure.definition.context import Progress
 
 R = TypeVar("R", bound=str)
-LIVE = "SELECT key FROM tenure_job WHERE id IN :ids"
-HEADS = "SELECT key, substr(body, 1, 64) FROM tenure_job WHERE key > :after ORDER BY key LIMIT :limit"
-READY = """
-SELECT j.key, j.id FROM tenure_job AS j
-JOIN tenure_ready AS w ON w.queue = j.queue AND w.rank = j.rank AND w.key = j.key WHERE j.id IN :ids FOR UPDATE
+# The order in which `heads` reads the tables: most jobs move along it, and are not missed.
+_FIRST_HEAD = ("delayed", "", 0, 0)
+_NEXT_HEADS: dict[str, tuple[str, str, int, int] | None] = {
+    "delayed": ("parked", "", 0, 0),
+    "parked": ("ready", "", 0, 0),
+    "ready": ("lease", "", 0, 0),
+    "lease": None,
+}
+_decode_cursor = msgspec.json.Decoder(tuple[str, str, int, int]).decode
+_BY_KEY = ("delayed", "parked", "lease")  # the tables whose primary key is the key of the job
+KEYS = "SELECT key FROM tenure_job WHERE id IN :ids"
+_FOUND = "SELECT j.key, j.id FROM tenure_job AS j"
+_READY = f"""{_FOUND}
+JOIN tenure_ready AS w ON w.queue = j.queue AND w.rank = j.rank AND w.key = j.key WHERE j.id IN :ids"""
+_DELAYED, _PARKED, _LEASED = (
+    f"{_FOUND} JOIN tenure_{table} AS w ON w.key = j.key WHERE j.id IN :ids" for table in _BY_KEY
+)
+READY, DELAYED, PARKED = (f"{text} FOR UPDATE" for text in (_READY, _DELAYED, _PARKED))
+LIVE = " UNION ALL ".join((_READY, _DELAYED, _PARKED, _LEASED))
+_HEADS_OF = """
+SELECT w.rank, w.key, substr(j.body, 1, 64) FROM tenure_{table} AS w JOIN tenure_job AS j ON j.key = w.key
 """
-DELAYED = """
-SELECT j.key, j.id FROM tenure_job AS j JOIN tenure_delayed AS w ON w.key = j.key WHERE j.id IN :ids FOR UPDATE
-"""
-PARKED = """
-SELECT j.key, j.id FROM tenure_job AS j JOIN tenure_parked AS w ON w.key = j.key WHERE j.id IN :ids FOR UPDATE
+HEADS = {table: f"{_HEADS_OF.format(table=table)} WHERE w.key > :key ORDER BY w.key LIMIT :limit" for table in _BY_KEY}
+HEADS_READY = f"""
+{_HEADS_OF.format(table="ready")} WHERE w.queue = :queue AND w.rank >= :rank AND (w.rank > :rank OR w.key > :key)
+ORDER BY w.rank, w.key LIMIT :limit
 """
 ENDED = """
-SELECT id FROM tenure_history WHERE id IN :ids UNION ALL SELECT id FROM tenure_dead WHERE id IN :ids
+SELECT j.id FROM tenure_job AS j JOIN tenure_outcome AS o ON o.key = j.key WHERE j.id IN :ids
+UNION ALL SELECT j.id FROM tenure_job AS j JOIN tenure_dead AS d ON d.key = j.key WHERE j.id IN :ids
 """
 LEASED = "SELECT j.id FROM tenure_job AS j JOIN tenure_lease AS l ON l.key = j.key WHERE j.id IN :ids"
 ASK = "UPDATE tenure_lease SET asked = 1 WHERE key IN :keys"
@@ -36,10 +55,8 @@ SELECT j.id, l.fence FROM tenure_lease AS l JOIN tenure_job AS j ON j.key = l.ke
 WHERE l.key IN :keys AND l.asked <> 0
 """
 _CANCEL = """
-INSERT INTO tenure_history (id, queue, rank, handler, name, state, attempts, crashes, fence, enqueued, due, finished,
-                            owner, seconds, reason, output)
-SELECT j.id, j.queue, j.rank, j.handler, j.name, 'cancelled', w.attempts, w.crashes, w.fence,
-       j.enqueued, j.due, :now, NULL, NULL, :reason, NULL
+INSERT INTO tenure_outcome (key, queue, state, attempts, crashes, fence, finished, size, reason)
+SELECT w.key, w.queue, 'cancelled', w.attempts, w.crashes, w.fence, :now, length(j.body), :reason
 FROM tenure_job AS j
 """
 CANCEL_READY = f"""{_CANCEL}
@@ -73,8 +90,8 @@ PLACES = "SELECT DISTINCT queue, rank FROM tenure_job WHERE key IN :keys"
 DROP_READY = "DELETE FROM tenure_ready WHERE queue = :queue AND rank = :rank AND key IN :keys"
 DROP_DELAYED = "DELETE FROM tenure_delayed WHERE key IN :keys"
 DROP_PARKED = "DELETE FROM tenure_parked WHERE key IN :keys"
-DROP_UNLEASED = """
-DELETE FROM tenure_job WHERE key IN :keys
+FREE_UNIQUE = """
+UPDATE tenure_job SET only_one = NULL WHERE key IN :keys AND only_one IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM tenure_lease AS l WHERE l.key = tenure_job.key)
 """
 NOTE_PROGRESS = """
@@ -86,13 +103,22 @@ UPDATE tenure_lease SET done = :done, total = :total WHERE key = :key AND fence 
 class SqlControl:
     """Reads and marks the leases of one owner; waiting rows move between their tables with their counters."""
 
-    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
-        rows = self._dialect.read(HEADS, {"after": int(cursor or 0), "limit": limit})
-        return [bytes(head) for _, head in rows], str(rows[-1][0]) if len(rows) == limit else None
-
     def __init__(self, dialect: Dialect, owner: str) -> None:
         self._dialect = dialect
         self._owner = owner
+
+    def heads(self, *, limit: int, cursor: str | None = None) -> tuple[list[bytes], str | None]:
+        """Each page is from one table, or from one queue of ready jobs."""
+        table, queue, rank, key = _decode_cursor(cursor) if cursor else _FIRST_HEAD
+        page = {"queue": queue, "rank": rank, "key": key, "limit": limit}
+        rows = self._dialect.read(HEADS.get(table, HEADS_READY), page)
+        if len(rows) == limit:
+            after: tuple[str, str, int, int] | None = (table, queue, *rows[-1][:2])
+        elif table == "ready" and (next_queue := self._next_ready_queue(queue)):
+            after = ("ready", next_queue, -LAST_MOMENT, 0)
+        else:
+            after = _NEXT_HEADS[table]
+        return [bytes(head) for _, _, head in rows], None if after is None else msgspec.json.encode(after).decode()
 
     def cancel(self, ids: Sequence[str]) -> dict[str, CancelResult]:
         now = self._dialect.now()
@@ -127,6 +153,11 @@ class SqlControl:
             return _each(rows, ids, lambda rows, left: self._move(rows, left, moment, now))
 
         return self._dialect.transact(work) if ids else {}
+
+    def _next_ready_queue(self, after: str) -> str | None:
+        statement = NEXT_QUEUE.format(table="ready", of_state="")
+        ((queue,),) = self._dialect.read(statement, {"after": after})
+        return None if queue is None else str(queue)
 
     def _move(self, rows: Rows, ids: list[str], due: int, now: int) -> dict[str, RescheduleResult]:
         ready, delayed, parked = (rows(table, {"ids": ids}) for table in (READY, DELAYED, PARKED))
@@ -170,7 +201,7 @@ def end_waiting(rows: Rows, keys: list[int], now: int) -> None:
         rows(DROP_READY, {**batch, "queue": queue, "rank": rank})
     rows(DROP_DELAYED, batch)
     rows(DROP_PARKED, batch)
-    rows(DROP_UNLEASED, batch)
+    rows(FREE_UNIQUE, batch)
 
 
 def _cancelled(rows: Rows, ids: list[str], now: int) -> dict[str, CancelResult]:
@@ -181,7 +212,7 @@ def _cancelled(rows: Rows, ids: list[str], now: int) -> dict[str, CancelResult]:
 
 
 def _asked(rows: Rows, ids: list[str]) -> dict[str, CancelResult]:
-    keys = {"keys": [key for (key,) in rows(LIVE, {"ids": ids})]}
+    keys = {"keys": [key for (key,) in rows(KEYS, {"ids": ids})]}
     if not keys["keys"]:
         return {}
     rows(ASK, keys)

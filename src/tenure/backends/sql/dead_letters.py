@@ -7,37 +7,37 @@ import msgspec
 
 from tenure.backends.records import JobRecord, NewDeadLetter
 from tenure.backends.sql.dialect import Dialect, Rows
-from tenure.backends.sql.jobs import DEAD_COLUMNS, DROP_FAILURES, ended_record, read_failures
+from tenure.backends.sql.jobs import DEAD_COLUMNS, delete_jobs, job_record, read_failures
 
-_PAGE = "died >= :died AND (died > :died OR id > :id) ORDER BY died, id LIMIT :limit"
-LIST_DEAD = f"{DEAD_COLUMNS} WHERE {_PAGE}"
-LIST_DEAD_OF_QUEUE = f"{DEAD_COLUMNS} WHERE queue = :queue AND {_PAGE}"
-DEAD_IDS = "SELECT id FROM tenure_dead WHERE id IN :ids ORDER BY enqueued, id FOR UPDATE"
+_PAGE = "w.died >= :died AND (w.died > :died OR w.id > :id) ORDER BY w.died, w.id LIMIT :limit"
+LIST_DEAD = f"{DEAD_COLUMNS.format(body='j.body', more='')} WHERE {_PAGE}"
+LIST_DEAD_OF_QUEUE = f"{DEAD_COLUMNS.format(body='j.body', more='')} WHERE w.queue = :queue AND {_PAGE}"
+DEAD_KEYS = """
+SELECT w.key, w.id FROM tenure_dead AS w JOIN tenure_job AS j ON j.key = w.key WHERE j.id IN :ids
+ORDER BY j.enqueued, w.id FOR UPDATE
+"""
 REPLAY_READY = """
 INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, vanished)
-SELECT j.queue, j.rank, j.key, 0, 0, d.fence, 0 FROM tenure_job AS j JOIN tenure_dead AS d ON d.id = j.id
+SELECT j.queue, j.rank, j.key, 0, 0, w.fence, 0 FROM tenure_job AS j JOIN tenure_dead AS w ON w.key = j.key
 WHERE j.id IN :ids
 """
-# No job has an empty queue: a row with one reserves its id until the transaction ends.
-RESERVE_ID = """
-INSERT INTO tenure_job (id, queue, rank, handler, enqueued, due, body) VALUES (:id, '', 0, '', 0, 0, '')
-ON CONFLICT DO NOTHING
+# No job has an empty queue: a row with one has reserved its id for this transaction.
+ADD_JOB = """
+INSERT INTO tenure_job (id, queue, rank, handler, name, enqueued, due, body)
+VALUES (:id, '', :rank, :handler, :name, :now, :now, :body) ON CONFLICT DO NOTHING
 """
-RESERVED_IDS = "SELECT id FROM tenure_job WHERE id IN :ids AND queue = ''"
-RELEASE_IDS = "DELETE FROM tenure_job WHERE id IN :ids AND queue = ''"
+ADDED = "SELECT id FROM tenure_job WHERE id IN :ids AND queue = ''"
+NAME_QUEUE = "UPDATE tenure_job SET queue = :queue WHERE id = :id AND queue = ''"
 ADD_DEAD = """
-INSERT INTO tenure_dead (id, queue, rank, handler, name, attempts, crashes, fence, enqueued, due, died,
-                         owner, reason, body)
-VALUES (:id, :queue, :rank, :handler, :name, :attempts, 0, 0, :now, :now, :now, '', :reason, :body)
+INSERT INTO tenure_dead (key, id, queue, attempts, crashes, fence, died, owner, reason)
+SELECT key, id, queue, :attempts, 0, 0, :now, '', :reason FROM tenure_job WHERE id = :id
 """
 ADD_FAILURE = "INSERT INTO tenure_failure (id, fence, record) VALUES (:id, 0, :record)"
-DROP_DEAD = "DELETE FROM tenure_dead WHERE id IN :ids"
-OLD_DEAD = "SELECT id FROM tenure_dead WHERE died < :before ORDER BY died LIMIT :limit"
+DROP_DEAD = "DELETE FROM tenure_dead WHERE key IN :keys"
+DROP_REPLAYED = "DELETE FROM tenure_dead WHERE key IN (SELECT key FROM tenure_job WHERE id IN :ids)"
+OLD_DEAD = "SELECT id FROM tenure_dead WHERE died < :before ORDER BY died, id LIMIT :limit"
 OLD_DEAD_OF_QUEUE = """
-SELECT id FROM tenure_dead WHERE queue = :queue AND died < :before ORDER BY died LIMIT :limit
-"""
-ENDED_IDS = """
-SELECT id FROM tenure_history WHERE id IN :ids UNION ALL SELECT id FROM tenure_dead WHERE id IN :ids
+SELECT id FROM tenure_dead WHERE queue = :queue AND died < :before ORDER BY died, id LIMIT :limit
 """
 
 
@@ -55,27 +55,29 @@ class SqlDeadLetters:
         else:
             rows = self._dialect.read(LIST_DEAD_OF_QUEUE, {**page, "queue": queue})
         failures = read_failures(self._dialect, [row[0] for row in rows])
-        return [ended_record(row, failures[row[0]]) for row in rows]
+        return [job_record(row, failures[row[0]]) for row in rows]
 
     def replay(self, ids: Sequence[str]) -> list[str]:
+        """Each job gets a new key, the next of all, so that it waits behind the other jobs of its priority."""
         now = self._dialect.now()
 
         def revive(rows: Rows) -> list[str]:
-            dead = {"ids": _dead(rows, ids)}
-            if dead["ids"]:
-                rows(self._dialect.replay_jobs, {**dead, "now": now})
-                rows(REPLAY_READY, dead)
-                rows(DROP_DEAD, dead)
-            return dead["ids"]
+            keys, dead = _dead(rows, ids)
+            if dead:
+                self._dialect.renew_keys(rows, keys, now)
+                rows(REPLAY_READY, {"ids": dead})
+                rows(DROP_REPLAYED, {"ids": dead})
+            return dead
 
         return self._dialect.transact(revive)
 
     def discard(self, ids: Sequence[str]) -> list[str]:
         def delete(rows: Rows) -> list[str]:
-            dead = {"ids": _dead(rows, ids)}
-            rows(DROP_DEAD, dead)
-            rows(DROP_FAILURES, dead)
-            return dead["ids"]
+            keys, dead = _dead(rows, ids)
+            if dead:
+                rows(DROP_DEAD, {"keys": keys})
+                delete_jobs(self._dialect, rows, list(zip(keys, dead, strict=True)))
+            return dead
 
         return self._dialect.transact(delete)
 
@@ -84,12 +86,15 @@ class SqlDeadLetters:
         fresh = {letter.message.id: letter for letter in reversed(letters)}
 
         def store(rows: Rows) -> list[str]:
-            new = _reserved(rows, list(dict.fromkeys(letter.message.id for letter in letters)))
+            for id in sorted(fresh):  # every transaction reserves ids in one order, so none deadlocks
+                rows(ADD_JOB, _columns(fresh[id], now))
+            added = {id for (id,) in rows(ADDED, {"ids": list(fresh)})}
+            new = [id for id in dict.fromkeys(letter.message.id for letter in letters) if id in added]
             for id in new:
-                rows(ADD_DEAD, _columns(fresh[id], now))
+                rows(NAME_QUEUE, {"id": id, "queue": fresh[id].message.queue})
+                rows(ADD_DEAD, {"id": id, "attempts": fresh[id].attempts, "reason": fresh[id].reason, "now": now})
                 if failure := fresh[id].failure:
                     rows(ADD_FAILURE, {"id": id, "record": msgspec.json.encode(failure).decode()})
-            rows(RELEASE_IDS, {"ids": list(fresh)})
             return new
 
         return self._dialect.transact(store) if letters else []
@@ -101,29 +106,19 @@ class SqlDeadLetters:
         return len(self.discard([id for (id,) in old])) if old else 0
 
 
-def _reserved(rows: Rows, ids: list[str]) -> list[str]:
-    """The ids that are unknown; no other transaction can put them before this one ends."""
-    for id in sorted(ids):
-        rows(RESERVE_ID, {"id": id})
-    ours = {id for (id,) in rows(RESERVED_IDS, {"ids": ids})}
-    ended = {id for (id,) in rows(ENDED_IDS, {"ids": ids})}
-    return [id for id in ids if id in ours - ended]
-
-
 def _columns(letter: NewDeadLetter, now: int) -> dict[str, Any]:
     message = letter.message
     return {
         "id": message.id,
-        "queue": message.queue,
         "rank": -message.priority,
         "handler": message.handler,
         "name": message.name,
-        "attempts": letter.attempts,
         "now": now,
-        "reason": letter.reason,
         "body": message.body,
     }
 
 
-def _dead(rows: Rows, ids: Sequence[str]) -> list[str]:
-    return [id for (id,) in rows(DEAD_IDS, {"ids": list(ids)})]
+def _dead(rows: Rows, ids: Sequence[str]) -> tuple[list[int], list[str]]:
+    """The keys and ids of those that are dead letters, in the order of their enqueue."""
+    found = rows(DEAD_KEYS, {"ids": list(ids)})
+    return [key for key, _ in found], [id for _, id in found]

@@ -21,10 +21,7 @@ Rows = Callable[[str, Mapping[str, Any]], list[Row]]
 Pair = tuple[str, int]  # the id and the fence of a lease: together they are never used twice
 Wait = Callable[[float], None]
 PROMOTE_BATCH = 1000  # delayed jobs that fall due at one instant become ready over several claims, each of them short
-KNOWN_IDS = """
-SELECT id FROM tenure_job WHERE id IN :ids UNION ALL SELECT id FROM tenure_history WHERE id IN :ids
-UNION ALL SELECT id FROM tenure_dead WHERE id IN :ids
-"""
+KNOWN_IDS = "SELECT id FROM tenure_job WHERE id IN :ids"
 
 
 class Grant(NamedTuple):
@@ -49,9 +46,9 @@ class Dialect(Protocol):
 
     name: str
     location: str
-    schema_exists: str
+    table_exists: str
     index_names: str  # selects the names of the indexes that exist and are valid
-    replay_jobs: str
+    keep_last_key: str | None  # runs before jobs are deleted, where their keys could be used again
     reserve_guards: str | None  # creates rows to lock for keys that have none; None where there is only one writer
     save_guards: str
     save_records: str
@@ -108,6 +105,10 @@ class Dialect(Protocol):
 
     def time_in(self, rows: Rows) -> int:
         """The time inside a transaction, after it has waited for the rows that it locks."""
+        ...
+
+    def renew_keys(self, rows: Rows, keys: Sequence[int], now: int) -> None:
+        """Give these dead letters the next keys, in this order, and make their jobs due now."""
         ...
 
     def wake_workers(self, rows: Rows, queues: Iterable[str]) -> None:

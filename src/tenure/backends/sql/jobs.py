@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tenure.backends.records import JobRecord
-from tenure.backends.sql.dialect import Dialect, Rows
+from tenure.backends.sql.dialect import Dialect, Row, Rows
 from tenure.clock import MICROSECOND
 from tenure.definition.context import Progress
 from tenure.definition.failure import Failure
@@ -25,39 +25,49 @@ UNION ALL SELECT queue, 'parked', count(*) FROM tenure_parked GROUP BY queue
 UNION ALL SELECT queue, 'leased', count(*) FROM tenure_lease GROUP BY queue
 UNION ALL SELECT queue, 'dead', count(*) FROM tenure_dead GROUP BY queue
 """
-COUNTS = f"{COUNTS_LIVE} UNION ALL SELECT queue, state, count(*) FROM tenure_history GROUP BY state, queue"
-FIND_LIVE = """
-SELECT j.id, j.queue, -j.rank, j.handler, j.name, j.enqueued, j.due, j.body,
-       r.key, r.attempts, r.crashes, r.fence,
-       d.key, d.attempts, d.crashes, d.fence, d.due,
-       l.key, l.attempts, l.crashes, l.fence, l.owner, l.expires, l.asked, l.done, l.total,
-       p.key, p.attempts, p.crashes, p.fence, p.guard
+COUNTS = f"{COUNTS_LIVE} UNION ALL SELECT queue, state, count(*) FROM tenure_outcome GROUP BY state, queue"
+# One statement reads all places where the job can be: a job that moves meanwhile is seen in one of them.
+FIND = """
+SELECT j.id, j.queue, -j.rank, j.handler, j.name,
+       CASE WHEN r.key IS NOT NULL THEN 'ready' WHEN d.key IS NOT NULL THEN 'delayed'
+            WHEN l.key IS NOT NULL THEN 'leased' WHEN p.key IS NOT NULL THEN 'parked'
+            WHEN x.key IS NOT NULL THEN 'dead' ELSE o.state END,
+       coalesce(r.attempts, d.attempts, l.attempts, p.attempts, x.attempts, o.attempts),
+       coalesce(r.crashes, d.crashes, l.crashes, p.crashes, x.crashes, o.crashes),
+       coalesce(r.fence, d.fence, l.fence, p.fence, x.fence, o.fence),
+       j.enqueued, coalesce(d.due, j.due), coalesce(x.died, o.finished),
+       coalesce(l.owner, nullif(x.owner, ''), o.owner), o.seconds, coalesce(x.reason, o.reason), o.output, j.body,
+       o.run, l.expires, l.asked, l.done, l.total, p.guard
 FROM tenure_job AS j
 LEFT JOIN tenure_ready AS r ON r.queue = j.queue AND r.rank = j.rank AND r.key = j.key
 LEFT JOIN tenure_delayed AS d ON d.key = j.key
 LEFT JOIN tenure_lease AS l ON l.key = j.key
 LEFT JOIN tenure_parked AS p ON p.key = j.key
+LEFT JOIN tenure_dead AS x ON x.key = j.key
+LEFT JOIN tenure_outcome AS o ON o.key = j.key
 WHERE j.id = :id
 """
-FIND_ENDED = """
-SELECT id, queue, -rank, handler, name, state, attempts, crashes, fence, enqueued, due, finished, owner, seconds,
-       reason, output, NULL, run FROM tenure_history WHERE id = :id
+_JOB_COLUMNS = "j.id, w.queue, -j.rank, j.handler, j.name"
+DEAD_COLUMNS = f"""
+SELECT {_JOB_COLUMNS}, 'dead', w.attempts, w.crashes, w.fence, j.enqueued, j.due, w.died, nullif(w.owner, ''), NULL,
+       w.reason, NULL, {{body}}, NULL{{more}} FROM tenure_dead AS w JOIN tenure_job AS j ON j.key = w.key
 """
-DEAD_COLUMNS = """
-SELECT id, queue, -rank, handler, name, 'dead', attempts, crashes, fence, enqueued, due, died, nullif(owner, ''), NULL,
-       reason, NULL, body, NULL FROM tenure_dead
-"""
-FIND_DEAD = f"{DEAD_COLUMNS} WHERE id = :id"
 FAILURES = "SELECT id, record FROM tenure_failure WHERE id IN :ids ORDER BY id, fence"
 DROP_FAILURES = "DELETE FROM tenure_failure WHERE id IN :ids"
-DROP_HISTORY = "DELETE FROM tenure_history WHERE id IN :ids"
+DROP_JOBS = "DELETE FROM tenure_job WHERE key IN :keys"
+DROP_OUTCOMES = "DELETE FROM tenure_outcome WHERE key IN :keys"
 # One index lookup for each queue: DISTINCT would read every row.
 NEXT_QUEUE = "SELECT min(queue) FROM tenure_{table} WHERE {of_state}queue > :after"
-OLD_HISTORY = """
-SELECT id FROM tenure_history WHERE state = :state AND queue = :queue AND finished < :before
-ORDER BY finished LIMIT :limit
+OLD_OUTCOMES = """
+SELECT o.key, j.id FROM tenure_outcome AS o LEFT JOIN tenure_job AS j ON j.key = o.key
+WHERE o.state = :state AND o.queue = :queue AND o.finished < :before ORDER BY o.finished, o.key LIMIT :limit
 """
-_LAST_MOMENT = 1 << 62
+ENDED = """
+SELECT o.key, j.id FROM tenure_outcome AS o JOIN tenure_job AS j ON j.key = o.key WHERE j.id IN :ids FOR UPDATE
+"""
+ERASE = "UPDATE tenure_job SET body = NULL WHERE key IN :keys"
+ERASE_OUTPUT = "UPDATE tenure_outcome SET output = NULL, size = 0 WHERE key IN :keys"
+LAST_MOMENT = 1 << 62
 
 
 def _page_of(state: str, table: str, order: str, due: str, owner: str = "NULL") -> str:
@@ -76,17 +86,17 @@ PAGE_LIVE = {
     "parked": _page_of("parked", "tenure_parked", "rank", "j.due"),
     "leased": _page_of("leased", "tenure_lease", "expires", "j.due", "w.owner"),
 }
-_BEFORE = "{0} <= :first AND ({0} < :first OR id < :second)"
-PAGE_ENDED = f"""
-SELECT id, queue, -rank, handler, name, state, attempts, crashes, fence, enqueued, due, finished, owner, seconds,
-       reason, output, NULL, run, finished, id FROM tenure_history
-WHERE state = (:state) AND queue = (:queue) AND {_BEFORE.format("finished")}
-ORDER BY state DESC, queue DESC, finished DESC, id DESC LIMIT :limit
+# Without a join: a server that has no statistics of the tables might join all their rows first.
+PAGE_ENDED = """
+SELECT key, queue, state, attempts, crashes, fence, finished, owner, seconds, reason, output, run FROM tenure_outcome
+WHERE state = (:state) AND queue = (:queue) AND finished <= :first AND (finished < :first OR key < :second)
+ORDER BY state DESC, queue DESC, finished DESC, key DESC LIMIT :limit
 """
+JOBS_BY_KEY = "SELECT key, id, -rank, handler, name, enqueued, due FROM tenure_job WHERE key IN :keys"
 PAGE_DEAD = f"""
-SELECT id, queue, -rank, handler, name, 'dead', attempts, crashes, fence, enqueued, due, died, nullif(owner, ''), NULL,
-       reason, NULL, NULL, NULL, died, id FROM tenure_dead WHERE queue = (:queue) AND {_BEFORE.format("died")}
-ORDER BY queue DESC, died DESC, id DESC LIMIT :limit
+{DEAD_COLUMNS.format(body="NULL", more=", w.died, w.id")}
+WHERE w.queue = (:queue) AND w.died <= :first AND (w.died < :first OR w.id < :second)
+ORDER BY w.queue DESC, w.died DESC, w.id DESC LIMIT :limit
 """
 _HEAD_ROWS = 5  # the first jobs of a priority may have come back, and then their waiting time is unknown
 
@@ -102,7 +112,7 @@ SELECT * FROM (
 OLDEST_READY = " UNION ALL ".join(_first_rows(-priority) for priority in range(10))
 OLDEST_OVERDUE = "SELECT min(due) FROM tenure_delayed WHERE queue = :queue AND due <= :now"
 _TABLES = {"ready": "ready", "delayed": "delayed", "parked": "parked", "leased": "lease", "dead": "dead"}
-_ENDED_COLUMNS = (
+_COLUMNS = (
     *("id", "queue", "priority", "handler", "name", "state", "attempts", "crashes", "fence"),
     *("enqueued_at", "due_at", "finished_at", "owner", "seconds", "reason", "output", "body", "run"),
 )
@@ -118,46 +128,69 @@ class SqlJobs:
         self._dialect = dialect
 
     def find(self, id: str) -> JobRecord | None:
-        for row in self._dialect.read(FIND_LIVE, {"id": id}):
-            return _live_record(row, self._failures([id])[id])
-        for statement in (FIND_DEAD, FIND_ENDED):
-            for row in self._dialect.read(statement, {"id": id}):
-                return ended_record(row, self._failures([id])[id])
+        for row in self._dialect.read(FIND, {"id": id}):
+            return _found_record(row, self._failures([id])[id])
         return None
 
     def queues_with(self, state: str) -> list[str]:
         table = _TABLES.get(state)
-        statement = NEXT_QUEUE.format(table=table or "history", of_state="" if table else "state = :state AND ")
+        statement = NEXT_QUEUE.format(table=table or "outcome", of_state="" if table else "state = :state AND ")
         return walk_queues(self._dialect, statement, **({} if table else {"state": state}))
 
     def page(
         self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
-        start = (-_LAST_MOMENT, 0) if state in PAGE_LIVE else (before or _LAST_MOMENT, "")
+        start = (-LAST_MOMENT, 0) if state in PAGE_LIVE else (before or LAST_MOMENT, "" if state == "dead" else 0)
         first, second = _decode_cursor(cursor) if cursor else start
         given = {"queue": queue, "first": first, "second": second, "limit": limit}
         if state in PAGE_LIVE or state == "dead":
             rows = self._dialect.read(PAGE_LIVE.get(state, PAGE_DEAD), given)
+            places = [row[-2:] for row in rows]
+            rows = [row[:-2] for row in rows]
         else:
-            rows = self._dialect.read(PAGE_ENDED, {**given, "state": state})
-        failures = self._failures([row[0] for row in rows])
-        after = msgspec.json.encode(rows[-1][-2:]).decode() if len(rows) == limit else None
-        return [ended_record(row[:-2], failures[row[0]]) for row in rows], after
+            ended = self._dialect.read(PAGE_ENDED, {**given, "state": state})
+            places = [(finished, key) for key, *_, finished, _, _, _, _, _ in ended]
+            rows = self._ended_rows(ended)
+        failures = self._failures([row[0] for row in rows if _may_have_failures(row)])
+        after = msgspec.json.encode(places[-1]).decode() if len(places) == limit else None
+        return [job_record(row, failures.get(row[0], ())) for row in rows], after
 
     def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         old: list[tuple[Any, ...]] = []
         for name in self.queues_with(state) if queue is None else [queue]:
             page = {"state": state, "queue": name, "before": before, "limit": limit - len(old)}
-            old += self._dialect.read(OLD_HISTORY, page)
+            old += self._dialect.read(OLD_OUTCOMES, page)
 
         def delete(rows: Rows) -> None:
-            ids = {"ids": [id for (id,) in old]}
-            rows(DROP_HISTORY, ids)
-            rows(DROP_FAILURES, ids)
+            rows(DROP_OUTCOMES, {"keys": [key for key, _ in old]})
+            delete_jobs(self._dialect, rows, old)
 
         if old:
             self._dialect.transact(delete)
         return len(old)
+
+    def forget(self, ids: Sequence[str]) -> list[str]:
+        def erase(rows: Rows) -> list[str]:
+            ended = rows(ENDED, {"ids": list(ids)})
+            if ended:
+                keys = {"keys": [key for key, _ in ended]}
+                rows(ERASE, keys)
+                rows(ERASE_OUTPUT, keys)
+            return [id for _, id in ended]
+
+        return self._dialect.transact(erase) if ids else []
+
+    def _ended_rows(self, outcomes: list[Row]) -> list[Row]:
+        """The columns of `_COLUMNS` of these outcomes, without bodies."""
+        keys = [key for key, *_ in outcomes]
+        jobs = {key: job for key, *job in self._dialect.read(JOBS_BY_KEY, {"keys": keys})} if keys else {}
+        found: list[Row] = []
+        for key, queue, *counts, finished, owner, seconds, reason, output, run in outcomes:
+            if key in jobs:  # else it was deleted meanwhile
+                id, priority, handler, name, enqueued, due = jobs[key]
+                end = (finished, owner, seconds, reason, output, None, run)
+                found.append((id, queue, priority, handler, name, *counts, enqueued, due, *end))
+        return found
 
     def _failures(self, ids: list[str]) -> dict[str, tuple[Failure, ...]]:
         return read_failures(self._dialect, ids)
@@ -189,6 +222,14 @@ class SqlQueueCounts:
         return found
 
 
+def delete_jobs(dialect: Dialect, rows: Rows, jobs: Sequence[tuple[Any, ...]]) -> None:
+    """Delete jobs, given by key and id, and what is recorded about their attempts."""
+    if dialect.keep_last_key:
+        rows(dialect.keep_last_key, {})
+    rows(DROP_JOBS, {"keys": [key for key, _ in jobs]})
+    rows(DROP_FAILURES, {"ids": [id for _, id in jobs if id is not None]})
+
+
 def walk_queues(dialect: Dialect, statement: str, **given: str) -> list[str]:
     """The queues, each found through the index as the first one after the last; no row is read twice."""
     found: list[str] = []
@@ -207,44 +248,40 @@ def read_failures(dialect: Dialect, ids: list[str]) -> dict[str, tuple[Failure, 
     return found
 
 
-def ended_record(row: tuple[Any, ...], failures: tuple[Failure, ...]) -> JobRecord:
-    values: dict[str, Any] = dict(zip(_ENDED_COLUMNS, row, strict=True))
-    run, values["run"] = values["run"], None
-    if run is not None:
-        with suppress(msgspec.MsgspecError, ValueError, TypeError):
-            values["run"] = _decode_run(run)
-    return JobRecord(**values, failures=failures)
+def _may_have_failures(row: Row) -> bool:
+    """Whether a lease of the job, given by the columns of `_COLUMNS`, can have ended other than well."""
+    state, fence = row[5], row[8]
+    return bool(fence > (state == "done"))
 
 
-def _live_record(row: tuple[Any, ...], failures: tuple[Failure, ...]) -> JobRecord:
-    id, queue, priority, handler, name, enqueued, due, body = row[:8]
-    ready, delayed, leased, parked = row[8:12], row[12:17], row[17:26], row[26:]
-    state, counters = ("ready", ready[1:])
-    if delayed[0] is not None:
-        state, counters, due = "delayed", delayed[1:4], delayed[4]
-    elif leased[0] is not None:
-        state, counters = "leased", leased[1:4]
-    elif parked[0] is not None:
-        state, counters = "parked", parked[1:4]
-    attempts, crashes, fence = counters
-    owner, expires, asked, done, total = leased[4:]
-    return JobRecord(
-        id=id,
-        queue=queue,
-        handler=handler,
-        name=name,
-        state=state,
-        priority=priority,
-        attempts=attempts,
-        crashes=crashes,
-        fence=fence,
-        enqueued_at=enqueued,
-        due_at=due,
-        owner=owner,
+def job_record(row: tuple[Any, ...], failures: tuple[Failure, ...], **more: Any) -> JobRecord:
+    """The record of a job from a row with the columns of `_COLUMNS`."""
+    values: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
+    run = values["run"] = _run(values["run"])
+    if run is not None and values["seconds"] is None:
+        values["seconds"] = run.seconds
+    return JobRecord(**values, failures=failures, **more)
+
+
+def _found_record(row: tuple[Any, ...], failures: tuple[Failure, ...]) -> JobRecord | None:
+    """The record of a job from a row of FIND; None if it is in no place, because another program deleted its row."""
+    expires, asked, done, total, guard = row[-5:]
+    if row[5] is None:
+        return None
+    return job_record(
+        row[:-5],
+        failures,
         lease_until=expires,
-        failures=failures,
-        body=body,
-        progress=None if done is None else Progress(done, total),
         cancel_asked=bool(asked),
-        waits_for=parked[4],
+        progress=None if done is None else Progress(done, total),
+        waits_for=guard,
+        is_erased=row[16] is None,
     )
+
+
+def _run(text: str | None) -> Run | None:
+    """The last attempt; one that cannot be read is left out."""
+    if text is not None:
+        with suppress(msgspec.MsgspecError, ValueError, TypeError):
+            return _decode_run(text)
+    return None

@@ -10,6 +10,7 @@ DIALECTS = ("sqlite", "postgresql", "mysql")
 _CREATE = "CREATE TABLE IF NOT EXISTS tenure_schema (version INTEGER NOT NULL)"
 _FORGET = "DELETE FROM tenure_schema"
 _REMEMBER = "INSERT INTO tenure_schema VALUES"
+_OLD_TABLE = "tenure_history"  # every schema before version 1 had it
 
 
 class SqlSchema:
@@ -80,8 +81,14 @@ def migrate(dialect: Dialect) -> list[str]:
 
 
 def check(dialect: Dialect) -> None:
-    """Refuse a schema of a newer release, which this release cannot use."""
+    """Refuse a schema that this release cannot use: that of a newer release, or one from before version 1."""
     version = stored(dialect)
+    if version and dialect.read(dialect.table_exists, {"name": _OLD_TABLE}):
+        raise SchemaError(
+            f"the database {dialect.location!r} has the tables of a development version of Tenure, which this release "
+            "cannot use: let the workers of that version finish its jobs, then delete its tables (their names begin "
+            "with tenure_), or use a new database"
+        )
     if version > newest(dialect.name):
         raise SchemaError(
             f"the database {dialect.location!r} has schema version {version}, but this release of Tenure "
@@ -90,7 +97,7 @@ def check(dialect: Dialect) -> None:
 
 
 def _version(dialect: Dialect, rows: Rows) -> int:
-    if not rows(dialect.schema_exists, {}):
+    if not rows(dialect.table_exists, {"name": "tenure_schema"}):
         return 0
     found = rows("SELECT version FROM tenure_schema", {})
     return int(found[0][0]) if found else 0

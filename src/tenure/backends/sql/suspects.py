@@ -21,7 +21,7 @@ INSERT INTO tenure_lease (key, queue, rank, attempts, crashes, fence, vanished, 
 SELECT key, queue, rank, attempts, crashes, fence + 1, vanished, :owner, :expires, 0
 FROM tenure_parked WHERE key IN :keys
 """
-BODY = "SELECT id, due, body FROM tenure_job WHERE key IN :keys"
+BODY = "SELECT id, due, body, only_one FROM tenure_job WHERE key IN :keys"
 
 
 def has_suspects(dialect: Dialect, queues: Sequence[str]) -> bool:
@@ -39,7 +39,7 @@ def lease_suspect(dialect: Dialect, queues: Sequence[str], grant: Grant) -> list
                 if not jobs:  # another program deleted the job
                     rows(DROP_PARKED, page)
                     continue
-                ((id, due, body),) = jobs
+                ((id, due, body, unique),) = jobs
                 expires = dialect.time_in(rows) + round(grant.seconds * MICROSECOND)
                 rows(GRANT, {**page, "owner": grant.owner, "expires": expires})
                 rows(DROP_PARKED, page)
@@ -56,6 +56,7 @@ def lease_suspect(dialect: Dialect, queues: Sequence[str], grant: Grant) -> list
                         priority=-rank,
                         due=due,
                         token=key,
+                        is_unique=unique is not None,
                     )
                 ]
         return []

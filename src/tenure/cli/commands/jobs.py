@@ -1,4 +1,4 @@
-"""`tenure jobs`: list jobs of any state; show, retry, cancel and reschedule single jobs."""
+"""`tenure jobs`: list jobs of any state; show, retry, cancel, reschedule and forget single jobs."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,7 +23,7 @@ _ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
 
 @click.group()
 def jobs() -> None:
-    """List, show, retry, reschedule and cancel jobs."""
+    """List, show, retry, reschedule, cancel and forget jobs."""
 
 
 @jobs.command("list")
@@ -116,6 +116,21 @@ def reschedule(ids: tuple[str, ...], delay: str | None, at: str | None, as_json:
     _raise_refused(refused)
 
 
+@jobs.command()
+@_ids_argument
+@output.json_option
+def forget(ids: tuple[str, ...], as_json: bool) -> None:
+    """Erase the payloads and results of ended jobs for good; their other records stay."""
+    with any_app() as app:
+        forgotten = required(app.parts().jobs, "history").forget(ids)
+        results = {id: "forgotten" if id in forgotten else "refused" for id in dict.fromkeys(ids)}
+        refused = [_why_not_forgotten(app, id) for id in results if id not in forgotten]
+    _print_results(
+        results, as_json, lambda result: "has no payload and no result any more" if result == "forgotten" else None
+    )
+    _raise_refused(refused)
+
+
 def _print_results(results: Mapping[str, Any], as_json: bool, describe: Callable[[Any], str | None]) -> None:
     if as_json:
         output.print_json(results)
@@ -148,6 +163,14 @@ def _why_not_moved(app: Tenure, id: str, result: RescheduleResult) -> str:
         return _unknown(id)
     state = "running" if result == "running" else state_of(app, id) or "over"
     return f"job {id!r} is {state}; only waiting jobs can be rescheduled"
+
+
+def _why_not_forgotten(app: Tenure, id: str) -> str:
+    state = state_of(app, id)
+    if state is None:
+        return _unknown(id)
+    hint = "purge it with `tenure dead purge`" if state == "dead" else "only ended jobs can be forgotten"
+    return f"job {id!r} is {state}; {hint}"
 
 
 def _unknown(id: str) -> str:

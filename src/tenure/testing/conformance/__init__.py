@@ -13,7 +13,7 @@ from tenure.testing.conformance.capabilities import PARTS, USUAL, skip_unless_ab
 
 # pytest explains a failed assert of an installed package only if the module is registered before it is imported.
 _MODULES = (
-    *("put", "lease", "settlement", "renewal", "dead_letters", "records", "history", "job_pages"),
+    *("put", "lease", "settlement", "renewal", "dead_letters", "records", "payloads", "history", "job_pages"),
     *("concurrency", "cancellation", "reschedule", "parking", "suspects", "store", "ledger", "archive", "outage"),
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
@@ -29,6 +29,7 @@ from tenure.testing.conformance.ledger import LedgerConformance  # noqa: E402
 from tenure.testing.conformance.messages import AdvancingClock, FullBackend  # noqa: E402
 from tenure.testing.conformance.outage import OutageConformance  # noqa: E402
 from tenure.testing.conformance.parking import ParkingTests  # noqa: E402
+from tenure.testing.conformance.payloads import PayloadTests  # noqa: E402
 from tenure.testing.conformance.put import PutTests  # noqa: E402
 from tenure.testing.conformance.records import RecordTests  # noqa: E402
 from tenure.testing.conformance.renewal import RenewalTests  # noqa: E402
@@ -55,6 +56,7 @@ class BackendConformance(
     RenewalTests,
     DeadLetterTests,
     RecordTests,
+    PayloadTests,
     QueueAgeTests,
     HistoryTests,
     JobPageTests,

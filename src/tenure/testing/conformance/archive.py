@@ -99,6 +99,12 @@ class ArchiveConformance:
             False,
         ]
 
+    def test_the_results_of_ended_jobs_can_be_erased(self, archive: JobArchive) -> None:
+        archive.save([job(1, output="a result"), job(2, output="a result"), job(3, "dead", output="kept")])
+        assert archive.forget([id_of(number) for number in (1, 3, 4)]) == [id_of(1)]
+        found = [archive.find(id_of(number)) for number in (1, 2, 3)]
+        assert [record.output for record in found if record] == [None, "a result", "kept"]
+
     def test_many_are_noted_at_once(self, archive: JobArchive) -> None:
         archive.save([job(number) for number in range(1, 1002)])
         assert len(everything(archive, "done", QUEUE, limit=400)) == 1001

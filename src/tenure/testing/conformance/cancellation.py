@@ -19,6 +19,7 @@ from tenure.testing.conformance.messages import (
     fail_times,
     failure,
     id_of,
+    kept_body,
     known,
     make,
     make_many,
@@ -45,11 +46,11 @@ class CancellationTests:
 
     @needs("control", "jobs")
     @pytest.mark.parametrize("delay", [0.0, 60.0], ids=["ready", "delayed"])
-    def test_a_cancelled_job_is_remembered_without_its_body(self, backend: FullBackend, delay: float) -> None:
+    def test_a_cancelled_job_is_remembered(self, backend: FullBackend, delay: float) -> None:
         backend.put([make(1, delay=delay, priority=7)])
         backend.control.cancel([ONE])
         record = known(backend)
-        assert (record.state, record.reason, record.body) == ("cancelled", ON_REQUEST, None)
+        assert (record.state, record.reason, record.body) == ("cancelled", ON_REQUEST, kept_body(backend))
         assert (record.queue, record.handler, record.name, record.priority) == (QUEUE, "greet", "no 1", 7)
         assert (record.owner, record.seconds, record.fence) == (None, None, 0)
         assert record.finished_at is not None

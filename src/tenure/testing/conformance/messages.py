@@ -14,6 +14,7 @@ from tenure.backends.parts import (
     JobControl,
     Jobs,
     Parking,
+    Payloads,
     QueueCounts,
     StatsStore,
     UniqueJobs,
@@ -32,6 +33,7 @@ class FullBackend(Backend):
     """For type checkers: a backend with every part. A test marks the parts that it needs with `needs`."""
 
     jobs: Jobs
+    payloads: Payloads
     queues: QueueCounts
     dead_letters: DeadLetters
     control: JobControl
@@ -60,6 +62,11 @@ def make(number: int, **fields: Any) -> Message:
     """A message of the usual queue; `fields` are those of Message."""
     usual = Message(id=id_of(number), queue=QUEUE, body=b"{}", handler="greet", name=f"no {number}")
     return msgspec.structs.replace(usual, **fields)
+
+
+def kept_body(backend: Backend) -> bytes | None:
+    """The body that the record of a usual message has after its end."""
+    return None if backend.payloads is None else b"{}"
 
 
 def make_many(numbers: range, queue: str = QUEUE) -> list[Message]:

@@ -33,13 +33,6 @@ class PutTests:
         assert drain(backend, 10) == [1, 2]
 
     @needs(UNIQUE_IDS)
-    def test_new_messages_are_stored_among_known_ones(self, backend: FullBackend) -> None:
-        backend.put([make(1)])
-        assert backend.put([make(1), make(2, is_new=True)]) == [id_of(2)]
-        assert backend.put([make(3, is_new=True), make(4, is_new=True, delay=60)]) == [id_of(3), id_of(4)]
-        assert drain(backend, 10) == [1, 2, 3]
-
-    @needs(UNIQUE_IDS)
     def test_a_put_of_an_id_under_lease_is_stored_once(self, backend: FullBackend) -> None:
         put_and_take(backend, make(1))
         assert backend.put([make(1)]) == []

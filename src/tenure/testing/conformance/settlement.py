@@ -15,6 +15,7 @@ from tenure.testing.conformance.messages import (
     fail_times,
     failure,
     id_of,
+    kept_body,
     known,
     make,
     make_many,
@@ -199,10 +200,10 @@ class SettlementTests:
 
     @needs("jobs")
     @pytest.mark.parametrize("state", ["done", "cancelled", "expired"])
-    def test_an_ended_job_is_remembered_without_its_body(self, backend: FullBackend, state: Terminal) -> None:
+    def test_an_ended_job_is_remembered(self, backend: FullBackend, state: Terminal) -> None:
         (lease,) = put_and_take(backend, make(1))
         backend.ack([Ack(lease=lease, state=state, seconds=1.5, output=ODD_TEXT, reason=ODD_TEXT)])
         record = known(backend)
         assert (record.state, record.seconds, record.output, record.reason) == (state, 1.5, ODD_TEXT, ODD_TEXT)
-        assert (record.body, record.owner, record.fence) == (None, lease.owner, 1)
+        assert (record.body, record.owner, record.fence) == (kept_body(backend), lease.owner, 1)
         assert record.finished_at is not None

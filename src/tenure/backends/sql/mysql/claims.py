@@ -9,7 +9,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from tenure.backends.messages import SUSPECT, Lease, Nack, suspects_key, vanished_after, vanished_after_expiry
+from tenure.backends.messages import (
+    SUSPECT,
+    Abandon,
+    Ack,
+    Lease,
+    Nack,
+    suspects_key,
+    vanished_after,
+    vanished_after_expiry,
+)
 from tenure.backends.sql.backend import claim_in_order, report_orphans
 from tenure.backends.sql.control import end_waiting
 from tenure.backends.sql.dialect import PROMOTE_BATCH, START, ClaimCursor, Expired, Grant, Pair, Place, Row
@@ -36,20 +45,17 @@ GRANT = """
 INSERT INTO tenure_lease (`key`, queue, `rank`, attempts, crashes, fence, vanished, owner, expires, asked) VALUES {rows}
 """
 GRANT_TAIL = "%s, {now} + {length}, 0"
-BODIES = "SELECT `key`, id, due, body FROM tenure_job WHERE `key` IN ({keys})"
+BODIES = "SELECT `key`, id, due, body, only_one IS NOT NULL FROM tenure_job WHERE `key` IN ({keys})"
 READY = "INSERT INTO tenure_ready (queue, `rank`, `key`, attempts, crashes, fence, vanished) VALUES {rows}"
 READY_ROW = "(%s, %s, %s, %s, %s, %s, %s)"
 APART = "INSERT INTO tenure_parked (guard, queue, `rank`, `key`, attempts, crashes, fence, vanished) VALUES {rows}"
 APART_ROW = "(%s, %s, %s, %s, %s, %s, %s, %s)"
-HELD = """
-SELECT l.`key`, l.queue, l.`rank`, l.attempts, l.crashes, l.fence, l.vanished, l.asked,
-       j.id, j.handler, j.name, j.enqueued, j.due
-FROM tenure_lease AS l JOIN tenure_job AS j ON j.`key` = l.`key`
+HELD = "SELECT `key`, queue, `rank`, attempts, crashes, fence, vanished, asked FROM tenure_lease"
+HELD_BY_OWNER = f"{HELD} WHERE `key` IN ({{keys}}) AND owner = {{owner}} ORDER BY `key` FOR UPDATE"
+HELD_EXPIRED = f"""{HELD} WHERE queue = {{queue}} AND expires <= {{now}}
+ORDER BY expires LIMIT {{limit}} FOR UPDATE SKIP LOCKED
 """
-HELD_BY_OWNER = f"{HELD} WHERE l.`key` IN ({{keys}}) AND l.owner = {{owner}} ORDER BY l.`key` FOR UPDATE"
-HELD_EXPIRED = f"""{HELD} WHERE l.queue = {{queue}} AND l.expires <= {{now}}
-ORDER BY l.expires LIMIT {{limit}} FOR UPDATE SKIP LOCKED
-"""
+IDS = "SELECT `key`, id FROM tenure_job WHERE `key` IN ({keys})"
 RENEW = "UPDATE tenure_lease SET expires = {now} + {length} WHERE `key` IN ({keys})"
 DROP_LEASES = "DELETE FROM tenure_lease WHERE `key` IN ({keys})"
 
@@ -66,7 +72,7 @@ class ReadyRow(NamedTuple):
 
 
 class HeldRow(NamedTuple):
-    """A locked row of tenure_lease, joined with its job."""
+    """A locked row of tenure_lease."""
 
     key: int
     queue: str
@@ -76,22 +82,18 @@ class HeldRow(NamedTuple):
     fence: int
     vanished: int
     asked: int
-    id: str
-    handler: str
-    name: str | None
-    enqueued: int
-    due: int
 
-    def history_columns(self, state: str) -> tuple[object, ...]:
-        """The columns of tenure_history, up to `due`."""
-        job = (self.id, self.queue, self.rank, self.handler, self.name, state)
-        return (*job, self.attempts, self.crashes, self.fence, self.enqueued, self.due)
+    def outcome_columns(self, verdict: Ack) -> Row:
+        """The first columns of tenure_outcome."""
+        return (self.key, self.queue, verdict.state, self.attempts, self.crashes, self.fence)
+
+    def charged(self, verdict: Nack | Abandon) -> tuple[int, int]:
+        """The attempts and crashes after this settlement."""
+        return self.attempts + (verdict.charge == "attempt"), self.crashes + (verdict.charge == "crash")
 
     def ready_columns(self, verdict: Nack) -> Row:
         """The columns of tenure_ready after this settlement."""
-        attempts = self.attempts + (verdict.charge == "attempt")
-        crashes = self.crashes + (verdict.charge == "crash")
-        return (self.queue, self.rank, self.key, attempts, crashes, self.fence, vanished_after(verdict))
+        return (self.queue, self.rank, self.key, *self.charged(verdict), self.fence, vanished_after(verdict))
 
     def expired_columns(self, suspect_after: int) -> Row:
         """The columns of tenure_ready after the lease expired."""
@@ -128,13 +130,13 @@ class MysqlClaims:
 
     def renew(self, leases: Sequence[Lease], grant: Grant) -> set[Pair]:
         def extend(session: MysqlSession) -> set[Pair]:
-            held = held_rows(session, grant.owner, leases)
-            pairs = {(row.id, row.fence) for row in held} & {(lease.id, lease.fence) for lease in leases}
-            keys = [row.key for row in held if (row.id, row.fence) in pairs]
-            if keys:
+            held = {(row.key, row.fence) for row in held_rows(session, grant.owner, leases)}
+            mine = [lease for lease in leases if (lease.token, lease.fence) in held]
+            if mine:
                 length = round(grant.seconds * MICROSECOND)
-                session.send(session.fill(RENEW, keys=numbers(keys), length=length), COMMIT)
-            return pairs
+                keys = numbers(lease.token for lease in mine)
+                session.send(session.fill(RENEW, keys=keys, length=length), COMMIT)
+            return {(lease.id, lease.fence) for lease in mine}
 
         return self._executor.transaction(extend)
 
@@ -142,13 +144,17 @@ class MysqlClaims:
         def give_back(session: MysqlSession) -> list[Expired]:
             select = session.fill(HELD_EXPIRED, queue=session.quote(queue), limit=limit)
             held = [HeldRow(*row) for row in session.send(BEGIN, select)[1]]
-            if held:
-                session.send(
-                    session.fill(DROP_LEASES, keys=numbers(row.key for row in held)),
-                    *ready_or_apart(session, [row.expired_columns(suspect_after) for row in held]),
-                )
-                end_cancelled(self._executor, session, held)
-            return [Expired(row.key, row.id, row.vanished, row.attempts, row.fence) for row in held]
+            if not held:
+                return []
+            keys = numbers(row.key for row in held)
+            ids = session.send(
+                session.fill(DROP_LEASES, keys=keys),
+                *ready_or_apart(session, [row.expired_columns(suspect_after) for row in held]),
+                session.fill(IDS, keys=keys),
+            )[-1]
+            end_cancelled(self._executor, session, held)
+            id_of: dict[int, str] = dict(ids)
+            return [Expired(row.key, id_of[row.key], row.vanished, row.attempts, row.fence) for row in held]
 
         expired = self._executor.transaction(give_back)
         if expired:
@@ -241,7 +247,7 @@ def _drop_ready(session: MysqlSession, name: str, rows: Sequence[ReadyRow]) -> l
     return [session.fill(DROP_READY, queue=name, rank=rank, keys=numbers(same)) for rank, same in keys.items()]
 
 
-def _lease(queue: str, owner: str, row: ReadyRow, id: str, due: int, body: bytes) -> Lease:
+def _lease(queue: str, owner: str, row: ReadyRow, id: str, due: int, body: bytes, is_unique: int) -> Lease:
     return Lease(
         id=id,
         queue=queue,
@@ -254,4 +260,5 @@ def _lease(queue: str, owner: str, row: ReadyRow, id: str, due: int, body: bytes
         priority=-row.rank,
         due=due,
         token=row.key,
+        is_unique=bool(is_unique),
     )

@@ -235,7 +235,7 @@ class MysqlExecutor:
         raise AssertionError  # the last try returned or raised
 
     def _refusal(self, error: pymysql.Error) -> BackendError:
-        if isinstance(error, pymysql.DataError):
+        if isinstance(error, pymysql.DataError | pymysql.IntegrityError):
             return Unstorable(f"MySQL cannot store a value on {self._server.location!r}: {message_of(error)}")
         if isinstance(error, pymysql.OperationalError):
             return self._server.unavailable(error)

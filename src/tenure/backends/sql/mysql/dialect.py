@@ -4,8 +4,9 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import chain, repeat
 from typing import Any, TypeVar
+
+import msgspec
 
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
 from tenure.backends.records import Fact
@@ -48,13 +49,19 @@ SELECT e.i, e.q, e.s, e.m, e.r FROM JSON_TABLE(%(rows)s, '$[*]' COLUMNS (
 ON DUPLICATE KEY UPDATE queue = VALUES(queue), state = VALUES(state), moment = VALUES(moment), record = VALUES(record)
 """
 INDEX_NAMES = "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_schema = database()"
-SCHEMA_EXISTS = """
-SELECT 1 FROM information_schema.tables WHERE table_schema = database() AND table_name = 'tenure_schema'
+TABLE_EXISTS = """
+SELECT 1 FROM information_schema.tables WHERE table_schema = database() AND table_name = :name
 """
-REPLAY_JOBS = """
-INSERT INTO tenure_job (id, queue, rank, handler, name, enqueued, due, body)
-SELECT id, queue, rank, handler, name, enqueued, :now, body FROM tenure_dead WHERE id IN :ids ORDER BY enqueued, id
+# The server gives the next keys to inserted rows only; these rows have no queue, and are deleted at once.
+TAKE_KEYS = f"""
+INSERT INTO tenure_job (id, queue, rank, handler, enqueued, due)
+SELECT e.i, '', 0, '', 0, 0 FROM JSON_TABLE(%(ids)s, '$[*]' COLUMNS (i VARCHAR(191) {_TEXT} PATH '$')) AS e
 """
+TAKEN_KEYS = "SELECT key FROM tenure_job WHERE id IN :ids ORDER BY key"
+DROP_TAKEN = "DELETE FROM tenure_job WHERE key IN :keys"
+_PAIRS = "JSON_TABLE(%(pairs)s, '$[*]' COLUMNS (old BIGINT PATH '$[0]', new BIGINT PATH '$[1]'))"
+RENEW_JOBS = f"UPDATE tenure_job AS j JOIN {_PAIRS} AS e ON j.key = e.old SET j.key = e.new, j.due = %(now)s"
+RENEW_DEAD = f"UPDATE tenure_dead AS d JOIN {_PAIRS} AS e ON d.key = e.old SET d.key = e.new"
 SETTINGS = "SELECT @@version, @@innodb_flush_log_at_trx_commit"
 
 
@@ -62,9 +69,9 @@ class MysqlDialect:
     """Runs again what the server rolled back."""
 
     name = "mysql"
-    schema_exists = SCHEMA_EXISTS
+    table_exists = TABLE_EXISTS
     index_names = INDEX_NAMES
-    replay_jobs = REPLAY_JOBS
+    keep_last_key: str | None = None
     reserve_guards: str | None = RESERVE_GUARDS
     save_guards = SAVE_GUARDS
     save_records = SAVE_RECORDS
@@ -82,9 +89,8 @@ class MysqlDialect:
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         self._cursor.drop(*{message.queue for message in messages})
-        again = chain([False], repeat(True))
         stored, was_cut = self._executor.transaction_and_cut(
-            lambda session: store(session, messages, secrets.randbits(62), again=next(again))
+            lambda session: store(session, messages, secrets.randbits(62))
         )
         if was_cut:  # the first try may have stored them: an id that is known by now counts as stored
             stored |= {id for (id,) in self.read(KNOWN_IDS, {"ids": [message.id for message in messages]})}
@@ -142,6 +148,16 @@ class MysqlDialect:
     def time_in(self, rows: Rows) -> int:
         return self._executor.time_in(rows)
 
+    def renew_keys(self, rows: Rows, keys: Sequence[int], now: int) -> None:
+        batch = secrets.token_hex(16)
+        ids = [f"key {batch} {number}" for number in range(len(keys))]
+        rows(TAKE_KEYS, {"ids": _json(ids)})
+        new = [key for (key,) in rows(TAKEN_KEYS, {"ids": ids})]
+        rows(DROP_TAKEN, {"keys": new})
+        pairs = _json(list(zip(keys, new, strict=True)))
+        rows(RENEW_JOBS, {"pairs": pairs, "now": now})
+        rows(RENEW_DEAD, {"pairs": pairs})
+
     def wake_workers(self, rows: Rows, queues: Iterable[str]) -> None:  # noqa: ARG002 - workers poll
         self._cursor.drop(*queues)
 
@@ -170,6 +186,10 @@ def _begun(work: Callable[[Rows], T]) -> Callable[[MysqlSession], T]:
     return transaction
 
 
+def _json(values: Sequence[object]) -> str:
+    return msgspec.json.encode(values).decode()
+
+
 def _in_order(messages: Sequence[Message], stored: set[str]) -> list[str]:
     return list(dict.fromkeys(message.id for message in messages if message.id in stored))
 
@@ -182,10 +202,6 @@ ON DUPLICATE KEY UPDATE id = tenure_job.id
 """
 PUT_ROW = "(%s, %s, %s, %s, %s, {now}, {due}, %s, %s, {batch})"
 PUT_ROW_ON = "(%s, %s, %s, %s, %s, {now}, IF(%s > 0, %s, {now} + %s), %s, %s, %s)"
-# An id of an ended job is not stored again.
-UNPUT = """
-DELETE j FROM tenure_job AS j JOIN {ended} AS e ON e.id = j.id WHERE j.id IN ({ids}) AND j.batch = {batch}
-"""
 PUT_READY = """
 INSERT INTO tenure_ready (queue, `rank`, `key`, attempts, crashes, fence, vanished)
 SELECT queue, `rank`, `key`, 0, 0, 0, 0 FROM tenure_job WHERE id IN ({ids}) AND batch = {batch} AND due <= enqueued
@@ -195,16 +211,12 @@ INSERT INTO tenure_delayed (`key`, queue, `rank`, attempts, crashes, fence, vani
 SELECT `key`, queue, `rank`, 0, 0, 0, 0, due FROM tenure_job WHERE id IN ({ids}) AND batch = {batch} AND due > enqueued
 """
 PUT_IDS = "SELECT id FROM tenure_job WHERE id IN ({ids}) AND batch = {batch}"
-_UNPUT = tuple(UNPUT.replace("{ended}", table) for table in ("tenure_history", "tenure_dead"))
 _IN_TRANSACTION = 1  # a bit of the server status that comes with every answer
 _MAX_PACKET_BYTES = 4_000_000  # well below the smallest usual max_allowed_packet
 
 
-def store(session: MysqlSession, messages: Sequence[Message], batch: int, *, again: bool = False) -> set[str]:
-    """Store messages in a transaction of their own; return the ids that are new. A `batch` is never used twice.
-
-    With `again`, an earlier try may have stored them, also those that were new then.
-    """
+def store(session: MysqlSession, messages: Sequence[Message], batch: int) -> set[str]:
+    """Store messages in a transaction of their own; return the ids that are new. A `batch` is never used twice."""
     ids = session.quoted(message.id for message in messages)
     *most, last = _packets(session, messages, batch)
     if most:
@@ -212,10 +224,9 @@ def store(session: MysqlSession, messages: Sequence[Message], batch: int, *, aga
     for packet in most[1:]:
         session.send(packet)
     begin = [] if most else [BEGIN]
-    unput = [session.fill(text, ids=ids, batch=batch) for text in (_UNPUT if again else _unput_statements(messages))]
     ready, *found = (session.fill(text, ids=ids, batch=batch) for text in (PUT_READY, PUT_IDS))
     later = [session.fill(PUT_DELAYED, ids=ids, batch=batch)] if any(m.delay or m.due for m in messages) else []
-    return {id for (id,) in session.send(*begin, last, *unput, ready, *later, *found, COMMIT)[-2]}
+    return {id for (id,) in session.send(*begin, last, ready, *later, *found, COMMIT)[-2]}
 
 
 def store_on(connection: Any, messages: Sequence[Message], batch: int, now: str) -> set[str]:
@@ -228,7 +239,7 @@ def store_on(connection: Any, messages: Sequence[Message], batch: int, now: str)
         try:
             for message in messages:
                 cursor.execute(PUT_JOBS.replace("{rows}", PUT_ROW_ON.format(now=now)), _columns(message, batch))
-            for statement in (*_unput_statements(messages), PUT_READY, PUT_DELAYED, PUT_IDS):
+            for statement in (PUT_READY, PUT_DELAYED, PUT_IDS):
                 cursor.execute(statement.replace("{ids}", marks).replace("{batch}", str(batch)), ids)
             stored = {first_column(row) for row in cursor.fetchall()}
         except BaseException:
@@ -236,10 +247,6 @@ def store_on(connection: Any, messages: Sequence[Message], batch: int, now: str)
             raise
         cursor.execute("RELEASE SAVEPOINT tenure")
     return stored
-
-
-def _unput_statements(messages: Sequence[Message]) -> Sequence[str]:
-    return () if all(message.is_new for message in messages) else _UNPUT
 
 
 def _columns(message: Message, batch: int) -> tuple[Any, ...]:

@@ -14,20 +14,17 @@ from tenure.clock import MICROSECOND
 from tenure.definition.failure import KEPT_FAILURES
 
 V = TypeVar("V", Ack, Nack, Abandon)
-HISTORY = """
-REPLACE INTO tenure_history (id, queue, `rank`, handler, name, state, attempts, crashes, fence, enqueued, due, finished,
-                             owner, seconds, reason, output, run) VALUES {rows}
+OUTCOME = """
+INSERT INTO tenure_outcome (`key`, queue, state, attempts, crashes, fence, finished, size, owner, seconds, reason,
+                            output, run) VALUES {rows}
 """
-HISTORY_ROW = "(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, {now}, %s, %s, %s, %s, %s)"
+OUTCOME_ROW = "(%s, %s, %s, %s, %s, %s, {now}, %s, %s, %s, %s, %s, %s)"
 DELAYED = "INSERT INTO tenure_delayed (queue, `rank`, `key`, attempts, crashes, fence, vanished, due) VALUES {rows}"
 DELAYED_ROW = "(%s, %s, %s, %s, %s, %s, %s, {now} + {delay})"
-ABANDON = """
-REPLACE INTO tenure_dead (id, queue, `rank`, handler, name, attempts, crashes, fence, enqueued, due, died, owner,
-                          reason, body)
-SELECT j.id, l.queue, l.`rank`, j.handler, j.name, l.attempts + %s, l.crashes + %s, l.fence, j.enqueued, j.due,
-       {now}, l.owner, %s, j.body
-FROM tenure_lease AS l JOIN tenure_job AS j ON j.`key` = l.`key` WHERE l.`key` = %s
+DEAD = """
+INSERT INTO tenure_dead (`key`, id, queue, attempts, crashes, fence, died, owner, reason) VALUES {rows}
 """
+DEAD_ROW = "(%s, %s, %s, %s, %s, %s, {now}, %s, %s)"
 SAVE_FAILURES = "REPLACE INTO tenure_failure (id, fence, record) VALUES {rows}"
 TRIM_FAILURES = """
 DELETE FROM tenure_failure WHERE id = %s AND fence <= (
@@ -36,7 +33,7 @@ DELETE FROM tenure_failure WHERE id = %s AND fence <= (
     ) AS oldest
 )
 """
-DROP_JOBS = "DELETE FROM tenure_job WHERE `key` IN ({keys})"
+FREE_UNIQUE = "UPDATE tenure_job SET only_one = NULL WHERE `key` IN ({keys})"
 
 
 class MysqlSettlements:
@@ -49,13 +46,11 @@ class MysqlSettlements:
 
     def ack(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
         def plan(session: MysqlSession, held: list[tuple[HeldRow, Ack]]) -> list[str]:
-            rows = [(*row.history_columns(v.state), owner, v.seconds, v.reason, v.output, _run(v)) for row, v in held]
-            keys = numbers(row.key for row, _ in held)
-            return [
-                session.rows(HISTORY, HISTORY_ROW, rows),
-                session.fill(DROP_LEASES, keys=keys),
-                session.fill(DROP_JOBS, keys=keys),
+            rows = [
+                (*row.outcome_columns(v), len(v.lease.body), owner, v.seconds, v.reason, v.output, _run(v))
+                for row, v in held
             ]
+            return [session.rows(OUTCOME, OUTCOME_ROW, rows), *_end(session, held)]
 
         return self._settle(owner, verdicts, plan)
 
@@ -74,16 +69,9 @@ class MysqlSettlements:
 
     def abandon(self, owner: str, verdicts: Sequence[Abandon]) -> set[Pair]:
         def plan(session: MysqlSession, held: list[tuple[HeldRow, Abandon]]) -> list[str]:
-            keys = numbers(row.key for row, _ in held)
-            return [
-                *(
-                    session.fill(ABANDON, int(v.charge == "attempt"), int(v.charge == "crash"), v.reason, row.key)
-                    for row, v in held
-                ),
-                *_save_failures(session, [v for _, v in held]),
-                session.fill(DROP_LEASES, keys=keys),
-                session.fill(DROP_JOBS, keys=keys),
-            ]
+            rows = [(row.key, v.lease.id, row.queue, *row.charged(v), row.fence, owner, v.reason) for row, v in held]
+            failed = _save_failures(session, [v for _, v in held])
+            return [session.rows(DEAD, DEAD_ROW, rows), *failed, *_end(session, held)]
 
         return self._settle(owner, verdicts, plan)
 
@@ -95,10 +83,10 @@ class MysqlSettlements:
             if wanted:
                 session.send(BEGIN)
             guards = lock_guards(self._dialect, session.neutral, wanted) if wanted else {}
-            by_pair = {(verdict.lease.id, verdict.lease.fence): verdict for verdict in verdicts}
+            by_pair = {(verdict.lease.token, verdict.lease.fence): verdict for verdict in verdicts}
             found = held_rows(session, owner, [verdict.lease for verdict in verdicts])
-            held = [(row, by_pair[row.id, row.fence]) for row in found if (row.id, row.fence) in by_pair]
-            pairs = {(row.id, row.fence) for row, _ in held}
+            held = [(row, by_pair[row.key, row.fence]) for row in found if (row.key, row.fence) in by_pair]
+            pairs = {(verdict.lease.id, verdict.lease.fence) for _, verdict in held}
             changes = changes_of(verdicts, pairs)
             if held:
                 more = guards or any(row.asked for row, _ in held)
@@ -109,6 +97,15 @@ class MysqlSettlements:
             return pairs
 
         return self._executor.transaction(settle, again=False)
+
+
+def _end(session: MysqlSession, held: Sequence[tuple[HeldRow, Ack | Abandon]]) -> list[str]:
+    """Statements that delete the leases of ended jobs, and free their unique texts."""
+    uniques = [row.key for row, v in held if v.lease.is_unique]
+    return [
+        session.fill(DROP_LEASES, keys=numbers(row.key for row, _ in held)),
+        *([session.fill(FREE_UNIQUE, keys=numbers(uniques))] if uniques else []),
+    ]
 
 
 def _save_failures(session: MysqlSession, verdicts: Sequence[Nack | Abandon]) -> list[str]:

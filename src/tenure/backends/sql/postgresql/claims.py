@@ -53,9 +53,11 @@ WITH late AS MATERIALIZED (
     SELECT key, %(queue)s, rank, attempts, crashes, fence + 1, vanished, %(owner)s, {NOW} + %(length)s::bigint, 0
     FROM picked
 )
-SELECT late.waits, p.key, p.rank, p.attempts, p.crashes, p.fence + 1, p.vanished, j.id, j.due, j.body
+SELECT late.waits, p.key, p.rank, p.attempts, p.crashes, p.fence + 1, p.vanished, j.id, j.due, j.body, j.is_unique
 FROM late LEFT JOIN picked AS p ON true
-LEFT JOIN LATERAL (SELECT id, due, body FROM tenure_job WHERE key = p.key OFFSET 0) AS j ON true
+LEFT JOIN LATERAL (
+    SELECT id, due, body, only_one IS NOT NULL AS is_unique FROM tenure_job WHERE key = p.key OFFSET 0
+) AS j ON true
 ORDER BY p.rank, p.key
 """
 RENEW = f"""
@@ -64,25 +66,15 @@ FROM unnest(%(keys)s::bigint[], %(fences)s::int[]) AS i(key, fence)
 WHERE l.key = ANY(%(keys)s::bigint[]) AND l.key = i.key AND l.fence = i.fence AND l.owner = %(owner)s
 RETURNING l.key, l.fence
 """
-INTO_HISTORY = """
-INSERT INTO tenure_history (id, queue, rank, handler, name, state, attempts, crashes, fence, enqueued, due, finished,
-                            owner, seconds, reason, output)
-"""
-REPLACE_HISTORY = """
-ON CONFLICT (id) DO UPDATE SET state = excluded.state, attempts = excluded.attempts, crashes = excluded.crashes,
-    fence = excluded.fence, finished = excluded.finished, owner = excluded.owner, seconds = excluded.seconds,
-    reason = excluded.reason, output = excluded.output, run = excluded.run
-"""
 # A job that a user cancelled ends instead of going back to its place.
 END_CANCELLED = f"""\
-ended AS (
-    DELETE FROM tenure_job WHERE key = ANY(ARRAY(SELECT key FROM back WHERE asked <> 0))
-    RETURNING key, id, handler, name, enqueued, due
+freed AS (
+    UPDATE tenure_job SET only_one = NULL WHERE key = ANY(ARRAY(SELECT key FROM back WHERE asked <> 0))
+    RETURNING key, coalesce(length(body), 0) AS size
 ), cancelled AS (
-    {INTO_HISTORY}
-    SELECT j.id, b.queue, b.rank, j.handler, j.name, 'cancelled', b.attempts, b.crashes, b.fence, j.enqueued, j.due,
-           {NOW}, NULL, NULL, %(reason)s, NULL
-    FROM back AS b JOIN ended AS j ON j.key = b.key {REPLACE_HISTORY}
+    INSERT INTO tenure_outcome (key, queue, state, attempts, crashes, fence, finished, size, reason)
+    SELECT b.key, b.queue, 'cancelled', b.attempts, b.crashes, b.fence, {NOW}, f.size, %(reason)s
+    FROM back AS b JOIN freed AS f ON f.key = b.key
 )"""
 EXPIRE = f"""
 WITH late AS MATERIALIZED (
@@ -171,7 +163,7 @@ class PostgresClaims:
 
 
 def _lease(queue: str, owner: str, row: Row) -> Lease:
-    _, key, rank, attempts, crashes, fence, vanished, id, due, body = row
+    _, key, rank, attempts, crashes, fence, vanished, id, due, body, is_unique = row
     return Lease(
         id=id,
         queue=queue,
@@ -184,4 +176,5 @@ def _lease(queue: str, owner: str, row: Row) -> Lease:
         priority=-rank,
         due=due,
         token=key,
+        is_unique=is_unique,
     )

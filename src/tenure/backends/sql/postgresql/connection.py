@@ -6,13 +6,16 @@ LISTEN. A pooler is recognised by the startup parameters that it refuses, or by 
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Format
 
 from tenure.backends.sql.connections import IDLE_TRANSACTION_SECONDS, Connections, back_off
 from tenure.backends.sql.dialect import Rows
@@ -53,6 +56,9 @@ _CONNECTION_DEFAULTS: dict[str, str | int] = {
     "fallback_application_name": "tenure",
     "client_encoding": "utf8",
 }
+_BYTEA_OID, _BYTEA_ARRAY_OID = 17, 1001
+_ARRAY_START = struct.Struct("!iiIii")  # dimensions, whether there are NULLs, type, number of elements, first index
+_ELEMENT_LENGTH = struct.Struct("!i")
 _SPECIAL_CHARACTERS = re.compile(r'["\\\x00]')
 
 
@@ -138,6 +144,7 @@ class PostgresServer:
         prepare = None if self.pooled else 1
         connection = PostgresConnection.connect(conninfo, autocommit=True, prepare_threshold=prepare)
         connection.timeout = self._timeout
+        connection.adapters.register_dumper(ByteaArray, ByteaArrayDumper)
         encoding = connection.info.parameter_status("server_encoding")
         if encoding not in (None, "UTF8"):
             connection.close()
@@ -240,7 +247,7 @@ class PostgresExecutor:
         raise AssertionError  # the last try returned or raised
 
     def _refusal(self, error: psycopg.Error) -> BackendError:
-        if isinstance(error, psycopg.DataError | psycopg.errors.ProgramLimitExceeded):
+        if isinstance(error, psycopg.DataError | psycopg.IntegrityError | psycopg.errors.ProgramLimitExceeded):
             return Unstorable(f"PostgreSQL cannot store a value on {self._server.location!r}: {error}")
         # A server is read-only while it is a standby: after a failover it accepts the statement.
         if isinstance(error, psycopg.OperationalError | psycopg.errors.ReadOnlySqlTransaction):
@@ -249,7 +256,9 @@ class PostgresExecutor:
 
 
 def rows_on(connection: PostgresConnection, statement: str, parameters: Mapping[str, Any]) -> list[Any]:
-    cursor = connection.execute(translated(statement), parameters or None)  # pyright: ignore[reportArgumentType]
+    """Results come in binary: text costs the server 0.5 us more for each claimed job, and the client too."""
+    text = translated(statement)
+    cursor = connection.execute(text, parameters or None, binary=True)  # pyright: ignore[reportArgumentType]
     return cursor.fetchall() if cursor.description else []
 
 
@@ -278,8 +287,21 @@ def text_array(values: Iterable[str | None]) -> str:
     return f"{{{','.join(map(_quoted, values))}}}"
 
 
-def bytes_array(values: Iterable[bytes]) -> str:
-    return "{" + ",".join([f'"\\\\x{value.hex()}"' for value in values]) + "}"
+class ByteaArray:
+    """A column of bytes in PostgreSQL's binary notation; as text each byte would be two digits."""
+
+    def __init__(self, values: Sequence[bytes]) -> None:
+        length = _ELEMENT_LENGTH.pack
+        elements = [part for value in values for part in (length(len(value)), value)]
+        self.encoded = b"".join([_ARRAY_START.pack(1, 0, _BYTEA_OID, len(values), 1), *elements])
+
+
+class ByteaArrayDumper(Dumper):
+    format = Format.BINARY
+    oid = _BYTEA_ARRAY_OID
+
+    def dump(self, obj: ByteaArray) -> bytes:
+        return obj.encoded
 
 
 def _quoted(value: str | None) -> str:

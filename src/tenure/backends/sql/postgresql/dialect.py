@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import chain, repeat
 from typing import Any, TypeVar
 
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
@@ -12,9 +11,10 @@ from tenure.backends.sql.dialect import KNOWN_IDS, ClaimCursor, Expired, Grant, 
 from tenure.backends.sql.postgresql.claims import PostgresClaims
 from tenure.backends.sql.postgresql.connection import (
     NOW,
+    ByteaArray,
+    ByteaArrayDumper,
     PostgresExecutor,
     PostgresServer,
-    bytes_array,
     number_array,
     text_array,
 )
@@ -48,14 +48,20 @@ SELECT e ->> 0, e ->> 1, e ->> 2, (e ->> 3)::bigint, e ->> 4 FROM json_array_ele
 ON CONFLICT (id) DO UPDATE SET queue = excluded.queue, state = excluded.state, moment = excluded.moment,
     record = excluded.record
 """
-SCHEMA_EXISTS = "SELECT 1 WHERE to_regclass('tenure_schema') IS NOT NULL"
+TABLE_EXISTS = "SELECT 1 WHERE to_regclass(:name) IS NOT NULL"
 INDEX_NAMES = """
 SELECT c.relname FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
 WHERE i.indisvalid AND left(c.relname, 7) = 'tenure_' AND pg_table_is_visible(c.oid)
 """
-REPLAY_JOBS = """
-INSERT INTO tenure_job (id, queue, rank, handler, name, enqueued, due, body)
-SELECT id, queue, rank, handler, name, enqueued, :now, body FROM tenure_dead WHERE id IN :ids ORDER BY enqueued, id
+RENEW_KEYS = """
+WITH fresh AS MATERIALIZED (
+    SELECT key, nextval(pg_get_serial_sequence('tenure_job', 'key')) AS new
+    FROM (SELECT key FROM unnest(%(keys)s::bigint[]) WITH ORDINALITY AS k(key, place) ORDER BY place) AS ordered
+), jobs AS (
+    UPDATE tenure_job AS j SET key = f.new, due = %(now)s FROM fresh AS f
+    WHERE j.key = ANY(%(keys)s::bigint[]) AND j.key = f.key
+)
+UPDATE tenure_dead AS d SET key = f.new FROM fresh AS f WHERE d.key = ANY(%(keys)s::bigint[]) AND d.key = f.key
 """
 SETTINGS = "SELECT current_setting('server_version'), current_setting('synchronous_commit'), current_setting('fsync')"
 
@@ -64,9 +70,9 @@ class PostgresDialect:
     """Runs again what the server rolled back."""
 
     name = "postgresql"
-    schema_exists = SCHEMA_EXISTS
+    table_exists = TABLE_EXISTS
     index_names = INDEX_NAMES
-    replay_jobs = REPLAY_JOBS
+    keep_last_key: str | None = None
     reserve_guards: str | None = RESERVE_GUARDS
     save_guards = SAVE_GUARDS
     save_records = SAVE_RECORDS
@@ -133,6 +139,9 @@ class PostgresDialect:
     def time_in(self, rows: Rows) -> int:
         return int(rows(TIME, {"now": self._executor.test_time()})[0][0])
 
+    def renew_keys(self, rows: Rows, keys: Sequence[int], now: int) -> None:
+        rows(RENEW_KEYS, {"keys": number_array(keys), "now": now})
+
     def wake_workers(self, rows: Rows, queues: Iterable[str]) -> None:
         self._cursor.drop(*queues)
         self._notifier.notify(rows, queues)
@@ -156,7 +165,7 @@ class PostgresDialect:
 
 
 # Storing messages: one statement, in a transaction of the backend or of the caller.
-_PUT = f"""
+PUT = f"""
 WITH item AS MATERIALIZED (
     SELECT i.*, moment.now, CASE WHEN i.moment > 0 THEN i.moment ELSE moment.now + i.delay END AS due
     FROM (SELECT {NOW} AS now) AS moment, unnest(
@@ -166,33 +175,18 @@ WITH item AS MATERIALIZED (
 ), fresh AS (
     INSERT INTO tenure_job (id, queue, rank, handler, name, enqueued, due, body, only_one)
     SELECT id, queue, rank, handler, name, now, due, body, only_one FROM item
-    {{unknown}}
     ORDER BY place ON CONFLICT DO NOTHING
     RETURNING key, id, queue, rank, enqueued, due
-), {{stored}}, ready AS (
+), ready AS (
     INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, vanished)
-    SELECT queue, rank, key, 0, 0, 0, 0 FROM stored WHERE due <= enqueued
+    SELECT queue, rank, key, 0, 0, 0, 0 FROM fresh WHERE due <= enqueued
 ), later AS (
     INSERT INTO tenure_delayed (key, queue, rank, attempts, crashes, fence, vanished, due)
-    SELECT key, queue, rank, 0, 0, 0, 0, due FROM stored WHERE due > enqueued
+    SELECT key, queue, rank, 0, 0, 0, 0, due FROM fresh WHERE due > enqueued
 )
-SELECT id FROM stored
+SELECT id FROM fresh
 UNION ALL SELECT pg_notify('tenure', queue)::text FROM unnest(%(notify)s::text[]) AS queue
 """
-PUT_NEW = _PUT.format(unknown="", stored="stored AS (SELECT * FROM fresh)")
-# tenure_unput checks again for ids that ended meanwhile. It costs the server 40 to 65 us a batch (200 in all).
-PUT = _PUT.format(
-    unknown="""
-    WHERE (SELECT h.id FROM tenure_history AS h WHERE h.id = item.id) IS NULL
-      AND (SELECT d.id FROM tenure_dead AS d WHERE d.id = item.id) IS NULL
-    """,
-    stored="""
-ended AS MATERIALIZED (
-    SELECT tenure_unput(array_agg(id)) AS ids FROM fresh
-), stored AS MATERIALIZED (
-    SELECT * FROM fresh WHERE id <> ALL ((SELECT ids FROM ended)::text[])
-)""",
-)
 
 
 class PostgresPut:
@@ -205,9 +199,8 @@ class PostgresPut:
         queues = {message.queue for message in messages}
         notify = self._notifier.due(queues)
         self._cursor.drop(*queues)
-        statements = chain([_statement(messages)], repeat(PUT))  # a second try may find ids that the first one stored
         values = self._parameters(messages, notify)
-        rows, was_cut = self._executor.run(lambda rows: rows(next(statements), values))
+        rows, was_cut = self._executor.run(lambda rows: rows(PUT, values))
         stored = {id for (id,) in rows}
         if was_cut:  # the first try may have stored them: an id that is known by now counts as stored
             known = self._executor.ask(KNOWN_IDS, {"ids": [message.id for message in messages]})
@@ -217,7 +210,8 @@ class PostgresPut:
     def put_on(self, connection: Any, messages: Sequence[Message], wake: bool) -> list[str]:
         notify = {message.queue for message in messages} if wake else ()
         with connection.cursor() as cursor:
-            cursor.execute(_statement(messages), self._parameters(messages, notify))
+            cursor.adapters.register_dumper(ByteaArray, ByteaArrayDumper)
+            cursor.execute(PUT, self._parameters(messages, notify))
             stored = {first_column(row) for row in cursor.fetchall()}
         return _in_order(messages, stored)
 
@@ -240,15 +234,11 @@ class PostgresPut:
             "names": text_array([m.name for m in messages]),
             "dues": number_array([m.due for m in messages]),
             "delays": number_array([round(m.delay * MICROSECOND) for m in messages]),
-            "bodies": bytes_array([m.body for m in messages]),
+            "bodies": ByteaArray([m.body for m in messages]),
             "uniques": text_array([m.unique for m in messages]),
             "notify": text_array(notify),
             "now": self._executor.test_time(),
         }
-
-
-def _statement(messages: Sequence[Message]) -> str:
-    return PUT_NEW if all(message.is_new for message in messages) else PUT
 
 
 def _in_order(messages: Sequence[Message], stored: set[str]) -> list[str]:

@@ -39,11 +39,12 @@ WHERE vanished < 0
 )
 CLAIM = """
 SELECT CAST(json_group_array(json_array(
-           key, id, rank, attempts, crashes, fence, vanished, due, length(CAST(body AS BLOB)))) AS BLOB),
+           key, id, rank, attempts, crashes, fence, vanished, due, length(CAST(body AS BLOB)), is_unique)) AS BLOB),
        CAST(group_concat(CAST(body AS TEXT), '') AS BLOB),
        EXISTS (SELECT 1 FROM tenure_delayed WHERE queue = :queue AND due <= :now)
 FROM (
-    SELECT r.key, j.id, r.rank, r.attempts, r.crashes, r.fence, r.vanished, j.due, j.body
+    SELECT r.key, j.id, r.rank, r.attempts, r.crashes, r.fence, r.vanished, j.due, j.body,
+           j.only_one IS NOT NULL AS is_unique
     FROM tenure_ready AS r JOIN tenure_job AS j ON j.key = r.key
     WHERE r.queue = :queue ORDER BY r.rank, r.key LIMIT :limit
 )
@@ -61,9 +62,9 @@ FROM tenure_ready WHERE {_UP_TO} AND key IN (SELECT value FROM json_each(:keys))
 )
 DROP_ORPHANS = "DELETE FROM tenure_ready WHERE queue = :queue AND key NOT IN (SELECT key FROM tenure_job)"
 HELD = """
-SELECT json_group_array(json_array(j.id, l.fence)), json_group_array(l.key) FILTER (WHERE l.asked)
-FROM json_each(:keys) AS e JOIN tenure_lease AS l ON l.key = e.value JOIN tenure_job AS j ON j.key = l.key
-WHERE l.owner = :owner AND typeof(j.id) = 'text' AND typeof(l.fence) = 'integer'
+SELECT json_group_array(json_array(l.key, l.fence)), json_group_array(l.key) FILTER (WHERE l.asked)
+FROM json_each(:keys) AS e JOIN tenure_lease AS l ON l.key = e.value
+WHERE l.owner = :owner AND typeof(l.fence) = 'integer'
 """
 RENEW = "UPDATE tenure_lease SET expires = :expires WHERE key IN (SELECT value FROM json_each(:keys))"
 EXPIRED = """
@@ -100,13 +101,14 @@ class ClaimedRow(Struct, array_like=True, gc=False):
     vanished: Count
     due: int
     size: int
+    is_unique: bool
 
 
 Granted = tuple[str, ClaimedRow, bytes, str | None]  # the queue, the row, the body and the fault
 _decode_ready = msgspec.json.Decoder(list[ClaimedRow], strict=False).decode
 _decode_expired = msgspec.json.Decoder(list[Expired], strict=False).decode
 _decode_keys = msgspec.json.Decoder(list[int]).decode
-_decode_pairs = msgspec.json.Decoder(list[tuple[str, int]]).decode
+_decode_pairs = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
 class SqliteClaims:
@@ -135,7 +137,7 @@ class SqliteClaims:
     def renew(self, leases: Sequence[Lease], grant: Grant) -> set[Pair]:
         wanted = lease_keys(grant.owner, leases)
         with self._database.transaction() as tx:
-            held, _ = held_leases(tx, wanted)
+            held, _ = held_leases(tx, wanted, leases)
             keys = json_text([lease.token for lease in leases if (lease.id, lease.fence) in held])
             tx.execute(RENEW, {"keys": keys, "expires": self._now() + round(grant.seconds * MICROSECOND)})
         return held
@@ -196,13 +198,11 @@ def lease_keys(owner: str, leases: Sequence[Lease]) -> dict[str, str]:
     return {"keys": json_text([lease.token for lease in leases]), "owner": owner}
 
 
-def held_leases(tx: Any, wanted: dict[str, str]) -> tuple[set[Pair], str]:
-    """The leases that are held, and the keys of those that a user cancelled, as a JSON array.
-
-    It compares ids, not only keys, because a key can be used again after its job ended and the clock was set back.
-    """
+def held_leases(tx: Any, wanted: dict[str, str], leases: Sequence[Lease]) -> tuple[set[Pair], str]:
+    """Those of these leases that are held, and the keys of those that a user cancelled, as a JSON array."""
     found, cancelled = tx.execute(HELD, wanted).fetchone()
-    return set(_decode_pairs(found)), cancelled
+    held = set(_decode_pairs(found))
+    return {(lease.id, lease.fence) for lease in leases if (lease.token, lease.fence) in held}, cancelled
 
 
 def end_cancelled(tx: Any, cancelled: str, now: int) -> None:
@@ -232,5 +232,6 @@ def _lease(queue: str, row: ClaimedRow, body: bytes, fault: str | None, owner: s
         priority=-row.rank,
         due=row.due,
         token=row.key,
+        is_unique=row.is_unique,
         fault=fault,
     )

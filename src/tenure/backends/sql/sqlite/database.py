@@ -241,7 +241,7 @@ class Database:
         """Raise an error of SQLite as an error of Tenure that names the file."""
         if isinstance(error, sqlite3.ProgrammingError):
             raise BackendUnavailable(f"the database {str(self.path)!r} is closed") from error
-        if isinstance(error, (sqlite3.DataError, OverflowError, UnicodeEncodeError)):
+        if isinstance(error, (sqlite3.DataError, sqlite3.IntegrityError, OverflowError, UnicodeEncodeError)):
             raise Unstorable(f"the database {str(self.path)!r} cannot store a value: {error}") from error
         if isinstance(error, (sqlite3.Error, OSError)):
             raise BackendUnavailable(f"the database {str(self.path)!r} cannot be used: {error}") from error

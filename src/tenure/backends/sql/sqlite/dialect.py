@@ -21,13 +21,17 @@ from tenure.errors import BackendError
 T = TypeVar("T")
 COMPOUNDS = (GRANT, ACK, ACK_PLAIN, ABANDON, NACK)
 INDEX_NAMES = "SELECT name FROM sqlite_master WHERE type = 'index'"
-SCHEMA_EXISTS = "SELECT 1 FROM sqlite_master WHERE name = 'tenure_schema'"
-REPLAY_JOBS = """
-INSERT INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body)
-SELECT (SELECT max(:now, coalesce(max(key) + 1, 0)) FROM tenure_job) + row_number() OVER (ORDER BY enqueued, id),
-       id, queue, rank, handler, name, enqueued, :now, body
-FROM tenure_dead WHERE id IN :ids
+TABLE_EXISTS = "SELECT 1 FROM sqlite_master WHERE name = :name"
+# A key is never used again, even if all jobs are deleted and the clock is set back: an old lease may still name it.
+NEXT_KEY = """
+SELECT max(:now, coalesce((SELECT max(key) + 1 FROM tenure_job), 0),
+           coalesce((SELECT value FROM tenure_mark WHERE name = 'key'), 0))
 """
+KEEP_LAST_KEY = f"INSERT OR REPLACE INTO tenure_mark SELECT 'key', ({NEXT_KEY.replace(':now', '0')}), 0"
+RENEW_KEY = (
+    "UPDATE tenure_job SET key = :new, due = :now WHERE key = :old",
+    "UPDATE tenure_dead SET key = :new WHERE key = :old",
+)
 SAVE_GUARDS = """
 INSERT OR REPLACE INTO tenure_guard
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(:rows)
@@ -42,9 +46,9 @@ class SqliteDialect:
     """Batches go in as one JSON text; a transaction holds the write lock of the file."""
 
     name = "sqlite"
-    schema_exists = SCHEMA_EXISTS
+    table_exists = TABLE_EXISTS
     index_names = INDEX_NAMES
-    replay_jobs = REPLAY_JOBS
+    keep_last_key: str | None = KEEP_LAST_KEY
     reserve_guards: str | None = None
     save_guards = SAVE_GUARDS
     save_records = SAVE_RECORDS
@@ -107,6 +111,12 @@ class SqliteDialect:
     def time_in(self, rows: Rows) -> int:  # noqa: ARG002 - other dialects ask the server
         return self.now()
 
+    def renew_keys(self, rows: Rows, keys: Sequence[int], now: int) -> None:
+        first = rows(NEXT_KEY, {"now": now})[0][0]
+        for new, old in enumerate(keys, first):
+            for statement in RENEW_KEY:
+                rows(statement, {"new": new, "old": old, "now": now})
+
     def wake_workers(self, rows: Rows, queues: Iterable[str]) -> None:
         """Nothing to do: workers see the write itself."""
 
@@ -125,16 +135,10 @@ class SqliteDialect:
 
 
 # Storing messages: in a transaction of the backend, or in one of the caller.
-NEXT_KEY = "SELECT max(:now, coalesce(max(key) + 1, 0)) FROM tenure_job"
-_INTO_JOB = """
-INSERT OR IGNORE INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body, only_one)
-"""
 # Unnumbered parameters: Python 3.12.0 to 3.12.3 warns of each numbered value of each row, which triples the cost.
-PUT_NEW = f"{_INTO_JOB} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-PUT_JOB = f"""{_INTO_JOB}
-SELECT * FROM (SELECT ?, ? AS id, ?, ?, ?, ?, ?, ?, ?, ?) AS new
-WHERE NOT EXISTS (SELECT 1 FROM tenure_history AS ended WHERE ended.id = new.id)
-  AND NOT EXISTS (SELECT 1 FROM tenure_dead AS dead WHERE dead.id = new.id)
+PUT_JOB = """
+INSERT OR IGNORE INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body, only_one)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 PUT_READY = """
 INSERT INTO tenure_ready SELECT queue, rank, key, 0, 0, 0, 0 FROM tenure_job WHERE key >= :first AND due <= :now
@@ -152,8 +156,7 @@ def put(tx: Any, messages: Sequence[Message], now: int) -> list[str]:
         (key, m.id, m.queue, -m.priority, m.handler, m.name, now, _due(m, now), m.body, m.unique)
         for key, m in enumerate(messages, batch["first"])
     ]
-    statement = PUT_NEW if all(m.is_new for m in messages) else PUT_JOB
-    stored = tx.executemany(statement, rows).rowcount
+    stored = tx.executemany(PUT_JOB, rows).rowcount
     tx.execute(PUT_READY, batch)
     if any(row[7] > now for row in rows):
         tx.execute(PUT_DELAYED, batch)
