@@ -13,13 +13,12 @@ from typing import Any, TypeVar
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
 from tenure.backends.sql.dialect import Expired, Grant, Pair, Row, Rows, Wait
 from tenure.backends.sql.sqlite.claims import GRANT, SqliteClaims
-from tenure.backends.sql.sqlite.database import Database, bound, rows_on, translated
+from tenure.backends.sql.sqlite.database import Database, bound, compound, rows_on, translated
 from tenure.backends.sql.sqlite.settlements import ABANDON, ACK, ACK_PLAIN, NACK, SqliteSettlements
 from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError
 
 T = TypeVar("T")
-COMPOUNDS = (GRANT, ACK, ACK_PLAIN, ABANDON, NACK)
 INDEX_NAMES = "SELECT name FROM sqlite_master WHERE type = 'index'"
 TABLE_EXISTS = "SELECT 1 FROM sqlite_master WHERE name = :name"
 # A key is never used again, even if all jobs are deleted and the clock is set back: an old lease may still name it.
@@ -27,6 +26,18 @@ NEXT_KEY = """
 SELECT max(:now, coalesce((SELECT max(key) + 1 FROM tenure_job), 0),
            coalesce((SELECT value FROM tenure_mark WHERE name = 'key'), 0))
 """
+# Most puts: one message that is due at once. One statement that commits itself takes 32 instead of 38 us of CPU.
+PUT_ONE = compound(
+    "tenure_put_one",
+    f"""
+INSERT OR IGNORE INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body, only_one)
+VALUES (({NEXT_KEY}), :id, :queue, :rank, :handler, :name, :now, :now, :body, :only_one)
+""",
+    """
+INSERT INTO tenure_ready SELECT :queue, :rank, last_insert_rowid(), 0, 0, 0, 0 WHERE changes() > 0
+""",
+)
+COMPOUNDS = (GRANT, ACK, ACK_PLAIN, ABANDON, NACK, PUT_ONE)
 KEEP_LAST_KEY = f"INSERT OR REPLACE INTO tenure_mark SELECT 'key', ({NEXT_KEY.replace(':now', '0')}), 0"
 RENEW_KEY = (
     "UPDATE tenure_job SET key = :new, due = :now WHERE key = :old",
@@ -61,8 +72,26 @@ class SqliteDialect:
         self.now = clock.now
 
     def put(self, messages: Sequence[Message]) -> list[str]:
+        if len(messages) == 1 and not (messages[0].due or messages[0].delay):
+            return self._put_one(messages[0])
         with self._database.transaction() as tx:
             return put(tx, messages, self.now())
+
+    def _put_one(self, message: Message) -> list[str]:
+        row = {
+            "id": message.id,
+            "queue": message.queue,
+            "rank": -message.priority,
+            "handler": message.handler,
+            "name": message.name,
+            "now": self.now(),
+            "body": message.body,
+            "only_one": message.unique,
+        }
+        with self._database.write_turn() as connection:
+            before = connection.total_changes
+            connection.execute(PUT_ONE.call, row)
+            return [message.id] if connection.total_changes > before else []
 
     def put_on(self, connection: Any, messages: Sequence[Message], wake: bool) -> list[str]:  # noqa: ARG002 - see watch
         return put_on(connection, messages, self.now(), self._database)
@@ -124,11 +153,11 @@ class SqliteDialect:
     def migration(self) -> Iterator[Rows]:
         """The triggers name the columns of the newest schema, and SQLite renames no column while one names another."""
         with self._database.transaction() as tx:
-            for compound in COMPOUNDS:
-                tx.execute(compound.drop)
+            for each in COMPOUNDS:
+                tx.execute(each.drop)
             yield rows_on(tx)
-            for compound in COMPOUNDS:
-                tx.execute(compound.trigger)
+            for each in COMPOUNDS:
+                tx.execute(each.trigger)
 
     def close(self) -> None:
         self._database.close()
