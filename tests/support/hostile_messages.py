@@ -4,7 +4,7 @@ import json
 
 from tenure import Job
 from tenure.wire.envelope import Wire
-from tenure.wire.signing import SEAL_SIZE
+from tenure.wire.signing import SEAL_SIZE, Ring
 
 QUEUE = "mail"
 NOW = 1_893_456_000_123_456
@@ -82,7 +82,9 @@ def _with_key(wire: Wire, good: bytes) -> dict[str, bytes]:
         "signed rubbish": wire.ring.seal(b'{"v":1,"kid":"k1","}'),
         "signed without members": wire.ring.seal(b'{"v":1,"kid":"k1"}'),
         "signed with a member twice": changed(b',"createdAt"', b',"job":"other","createdAt"'),
-        "signed with a name twice in the payload": changed(payload, b'{"name":"a","name":"b"}'),
+        "signed with a name twice in an unknown member": changed(
+            b',"createdAt"', b',"new":[{"a":1,"a":1}],"createdAt"'
+        ),
         "signed with an unknown handler in Python": changed(b'"job":"greet"', b'"job":"os.system"'),
         "signed with a dunder": changed(b'"job":"greet"', b'"job":"__class__"'),
         "signed with a deep payload": changed(payload, b"[" * 100 + b"]" * 100),
@@ -106,3 +108,48 @@ def _with_key(wire: Wire, good: bytes) -> dict[str, bytes]:
         "signed for another queue": changed(b'"queue":"mail"', b'"queue":"root"'),
         "signed with another version": changed(b'{"v":1,', b'{"v":2,'),
     }
+
+
+LEVELS = (64, 65, 256, 2000, 100_000)
+TWICE = b'"a":1,"a":{"b":1,"b":2},"to":"Ada"'
+
+
+def extremes(ring: Ring, handler: str, queue: str) -> dict[str, tuple[bytes, str]]:
+    """Hostile nesting, sizes and repeated names in payload, meta and callbacks: by id, the body and how the job ends.
+
+    The handler takes any object with the member `to`.
+    """
+
+    def message(payload: bytes, more: bytes = b"", id: str = "<id>") -> bytes:
+        head = f'{{"v":1,"kid":"{ring.kid}","job":"{handler}","payload":'
+        rest = f',"queue":"{queue}","priority":5,"maxRetries":0,"attempts":0,"name":null,"identifier":"{id}"'
+        return (
+            head.encode()
+            + payload
+            + rest.encode()
+            + b',"idempotencyKey":null,"schedule":null,"timeout":30.0'
+            + more
+            + b"}"
+        )
+
+    def followed_by(follower: bytes) -> bytes:
+        return message(b'{"to":"Ada"}', b',"callbacks":{"then":[%s]}' % follower)
+
+    places = {
+        "payload": (2, lambda inner: message(b'{"to":"Eve",%s}' % inner)),
+        "meta": (2, lambda inner: message(b'{"to":"Ada"}', b',"meta":{%s}' % inner)),
+        "callbacks": (6, lambda inner: followed_by(b'{"message":%s}' % message(b'{"to":"Eve",%s}' % inner, id=""))),
+    }
+    unsealed = {
+        "delay-twice": (followed_by(b'{"message":%s,"delay":0,"delay":0}' % message(b'{"to":"Ada"}')), "dead"),
+        "then-twice": (message(b'{"to":"Ada"}', b',"callbacks":{"then":[],"then":[]}'), "dead"),
+    }
+    for place, (outer, make) in places.items():
+        for levels in LEVELS:
+            nested = b'"a":' + b"[" * (levels - outer) + b"]" * (levels - outer)
+            unsealed[f"{levels}-levels-in-{place}"] = make(nested), "done" if levels == 64 else "dead"
+        unsealed[f"wide-{place}"] = make(b'"a":[' + b"1," * 50_000 + b"1]"), "dead"
+        unsealed[f"large-{place}"] = make(b'"a":"' + b"x" * 300_000 + b'"'), "dead"
+        # A payload has one decoder, so it is not searched; the last member of a name counts.
+        unsealed[f"twice-in-{place}"] = make(TWICE), "dead" if place == "meta" else "done"
+    return {id: (ring.seal(body.replace(b"<id>", id.encode())), end) for id, (body, end) in unsealed.items()}

@@ -1,20 +1,15 @@
-"""Depth and repeated members: the quick checks never contradict the exact ones."""
+"""Levels, members and repeated members of a message as JSON: what is counted in bytes is what a decoder builds."""
 
 import json
-from contextlib import suppress
+import sys
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tenure import Job
 from tenure.errors import Malformed
-from tenure.wire.envelope import (
-    MAX_MEMBERS,
-    check_depth,
-    check_members,
-    have_distinct_members,
-    refuse_repeated_members,
-)
+from tenure.wire.json_limits import MAX_DEPTH, MAX_MEMBERS, check_depth, check_members, refuse_repeated_members
 
 names = st.text(alphabet='ab:," \\{}[]\n', max_size=4)
 texts = st.text(alphabet='ab:,"{}[]\\ ', max_size=8)
@@ -40,6 +35,14 @@ documents = st.recursive(
 )
 
 
+def is_refused(check, body):
+    try:
+        check(body)
+    except Malformed:
+        return True
+    return False
+
+
 def repeats_a_member(document):
     """The answer of the standard library: whether any object names a member twice."""
     repeated = []
@@ -56,29 +59,42 @@ def repeats_a_member(document):
 @example('["k",{":a":1,"b":2,":a":3}]')
 @example('{"a":1,"\\u0061":2}')
 @example('{"a\\"":1,"a\\"":2}')
-def test_a_document_called_distinct_repeats_no_member(document):
-    assert not (have_distinct_members(document.encode()) and repeats_a_member(document))
+@example('{"a":{"b":1},"a":{}}')
+def test_a_repeated_member_is_refused_exactly_when_there_is_one(document):
+    assert is_refused(refuse_repeated_members, document.encode()) == repeats_a_member(document)
 
 
 @given(documents)
-def test_a_repeated_member_is_refused_exactly_when_there_is_one(document):
-    try:
-        refuse_repeated_members(document.encode())
-        refused = False
-    except Malformed:
-        refused = True
+@example('{"a":1,"a":2}')
+def test_a_payload_may_repeat_members_in_a_message_and_in_its_followers(document):
+    payload = document.encode()
+    follower = b'{"message":{"payload":%s,"queue":1},"delay":1}' % payload
 
-    assert refused == repeats_a_member(document)
+    refuse_repeated_members(b'{"payload":%s,"callbacks":{"then":[%s],"chain":[ %s ]}}' % (payload, follower, follower))
 
 
-@pytest.mark.parametrize("document", [b'{"a":1,"b":2}', b"[]", b'"a"', b'[{"a":"b: a, a:"}]', b'{"a":[{"b":1}]}'])
-def test_a_plain_document_is_called_distinct_without_parsing(document):
-    assert have_distinct_members(document)
+@pytest.mark.parametrize(
+    "message",
+    [
+        '{"meta":{"payload":%s}}',
+        '{"meta":{"callbacks":{"then":[{"message":{"payload":%s}}]}}}',
+        '{"callbacks":{"then":[{"message":{"meta":{"message":{"payload":%s}}}}]}}',
+        '{"callbacks":{"payload":%s}}',
+        '{"callbacks":{"then":[{"payload":%s}]}}',
+        '{"unknown":[1,[%s]]}',
+    ],
+)
+def test_what_is_only_called_a_payload_is_checked(message):
+    with pytest.raises(Malformed, match="the member 'a' occurs twice"):
+        refuse_repeated_members((message % '{"b":1,"a":1,"a":2}').encode())
 
 
 @pytest.mark.parametrize("number", [b"1" + b"0" * 5000, b"-" + b"9" * 5000, b"1e99999"])
 def test_numbers_do_not_matter_to_repeated_members(number):
     refuse_repeated_members(b'{"a":%s,"b":1}' % number)
+
+    with pytest.raises(Malformed, match="occurs twice"):
+        refuse_repeated_members(b'{"a":%s,"a":1}' % number)
 
 
 @pytest.mark.parametrize("body", [b"[" * 64 + b"]" * 64, b'{"a":' * 64 + b"1" + b"}" * 64, b"[]" * 1000, b"[[]]" * 500])
@@ -102,10 +118,48 @@ def test_brackets_after_an_escaped_backslash_do_count():
         check_depth(b'["\\\\",' + b"[" * 65 + b"]" * 65 + b"]")
 
 
-@given(st.binary(max_size=300))
-def test_checking_the_depth_of_any_bytes_ends_in_yes_or_no(body):
-    with suppress(Malformed):
-        check_depth(body * 10)
+def depth_of(body):
+    """The deepest level, read byte by byte."""
+    depth = deepest = 0
+    in_text = is_escaped = False
+    for byte in body:
+        if in_text:
+            in_text, is_escaped = is_escaped or byte != ord('"'), not is_escaped and byte == ord("\\")
+        elif byte == ord('"'):
+            in_text = True
+        elif byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"]}":
+            depth -= 1
+    return deepest
+
+
+@given(documents, st.integers(0, 70))
+def test_a_document_is_refused_exactly_when_it_is_nested_too_deeply(document, levels):
+    body = b"[" * levels + b",".join([document.encode()] * 65) + b"]" * levels
+
+    assert is_refused(check_depth, body) == (depth_of(body) > MAX_DEPTH)
+
+
+@given(st.text('[]{}"\\,:a', max_size=80), st.integers(0, 70))
+def test_no_bytes_that_pass_lead_a_decoder_deeper(text, levels):
+    body = b"[" * levels + text.encode() * 10
+
+    assert is_refused(check_depth, body) or depth_of(body[: text_fault(body)]) <= MAX_DEPTH
+
+
+def text_fault(body):
+    """Where a decoder stops at the latest: at a backslash outside a text."""
+    in_text = is_escaped = False
+    for position, byte in enumerate(body):
+        if not in_text and byte == ord("\\"):
+            return position
+        if in_text:
+            in_text, is_escaped = is_escaped or byte != ord('"'), not is_escaped and byte == ord("\\")
+        else:
+            in_text = byte == ord('"')
+    return len(body)
 
 
 def test_as_many_members_and_items_as_are_allowed_pass():
@@ -120,3 +174,28 @@ def test_more_members_and_items_are_refused(item):
 
 def test_commas_in_texts_are_no_members():
     check_members(b'["' + b"," * (2 * MAX_MEMBERS) + b'"]')
+
+
+def calls_of(act):
+    """How many functions are called, those written in C included."""
+    calls = []
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, argument: calls.append(event) if event in ("call", "c_call") else None)
+    try:
+        act()
+    finally:
+        sys.setprofile(before)
+    return len(calls)
+
+
+@pytest.mark.parametrize("item", [{"name": "a", "text": "b"}, {"a": {"b": ["c", "\\", "[{"]}}])
+def test_the_work_for_a_message_does_not_grow_with_its_members_and_brackets(wire, item):
+    short, long = (json.dumps([item] * count).encode() for count in (100, 1000))
+    job = Job(handler="report")
+    opened = [wire.seal(job, payload, "id-1", 0) for payload in (short, long)]
+
+    sealing = [calls_of(lambda payload=payload: wire.seal(job, payload, "id-1", 0)) for payload in (short, long)]
+    opening = [calls_of(lambda sealed=sealed: wire.open(sealed, "default")) for sealed in opened]
+
+    assert sealing[0] == sealing[1] < 50
+    assert opening[0] == opening[1] < 50
