@@ -230,17 +230,37 @@ _last = 0
 
 
 def new_id() -> str:
-    """A new id; takes 0.9 µs, where uuid.UUID takes 2.5 µs."""
+    """A new id; takes 1.6 µs, where uuid.UUID takes 2.5 µs."""
+    stamp, noise = f"{_reserve(1):015x}", f"{_random.getrandbits(62) | 0x8000_0000_0000_0000:x}"
+    return f"{stamp[:8]}-{stamp[8:12]}-7{stamp[12:]}-{noise[:4]}-{noise[4:]}"
+
+
+def new_ids(count: int) -> list[str]:
+    """As many new ids in growing order, from one reading of the clock; takes 0.5 µs an id."""
+    stamp = _reserve(count)
+    end = stamp + count
+    ids: list[str] = []
+    while stamp < end:  # once for each millisecond
+        turn = min(end, (stamp | 0xFFF) + 1)
+        head, tail = f"{stamp >> 28:08x}-{stamp >> 12 & 0xFFFF:04x}-7", f"{1 << 15 | _random.getrandbits(14):04x}"
+        noise = _random.randbytes(6 * (turn - stamp)).hex()
+        ids += [
+            f"{head}{each & 0xFFF:03x}-{tail}-{noise[at : at + 12]}"
+            for each, at in zip(range(stamp, turn), range(0, len(noise), 12), strict=True)
+        ]
+        stamp = turn
+    return ids
+
+
+def _reserve(count: int) -> int:
+    """The first of so many time stamps that no other id of this process has: milliseconds, and 12 bits below them."""
     global _last
     with _lock:
-        # 48 bits of milliseconds, then 12 bits of their fraction, as RFC 9562 section 6.2 method 3 allows.
-        stamp = time.time_ns() * 4096 // 1_000_000
-        _last = stamp = max(stamp, _last + 1)
-    milliseconds, noise = stamp >> 12, _random.getrandbits(62)
-    return (
-        f"{milliseconds >> 16:08x}-{milliseconds & 0xFFFF:04x}-7{stamp & 0xFFF:03x}-"
-        f"{0x8000 | noise >> 48:04x}-{noise & 0xFFFFFFFFFFFF:012x}"
-    )
+        first = time.time_ns() * 4096 // 1_000_000  # as RFC 9562 section 6.2 method 3 allows
+        if first <= _last:
+            first = _last + 1
+        _last = first + count - 1
+    return first
 
 
 def _after_fork() -> None:

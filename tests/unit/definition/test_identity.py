@@ -6,8 +6,12 @@ import sys
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
-from tenure.definition.job import new_id
+import pytest
+
+from tenure.definition import job
+from tenure.definition.job import new_id, new_ids
 
 
 def test_an_id_is_a_uuid_of_version_7():
@@ -62,11 +66,66 @@ def test_seeding_the_shared_random_generator_does_not_repeat_ids():
 
 def test_a_forked_child_draws_ids_of_its_own():
     script = (
-        "import os; from tenure.definition.job import new_id; new_id()\n"
-        "child = os.fork(); id = new_id()[19:]\n"
-        "child and os.waitpid(child, 0); print(id)"
+        "import os; from tenure.definition.job import new_id, new_ids; new_id()\n"
+        "child = os.fork(); id = new_id()[19:] + new_ids(2)[1][24:]\n"
+        "child and os.waitpid(child, 0); print(id[:17], id[17:])"
     )
 
     drawn = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
 
-    assert len(set(drawn)) == 2
+    assert len(set(drawn)) == 4
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 1000, 10_000])
+def test_many_ids_are_as_many_uuids_of_version_7_in_growing_order(count):
+    ids = new_ids(count)
+
+    assert len(ids) == count
+    assert ids == sorted(set(ids)) == [str(uuid.UUID(id)) for id in ids]
+    assert {(uuid.UUID(id).version, uuid.UUID(id).variant) for id in ids} <= {(7, uuid.RFC_4122)}
+
+
+def test_many_ids_take_one_reading_of_the_clock(monkeypatch):
+    readings = []
+    clock = SimpleNamespace(time_ns=lambda: readings.append(time.time_ns()) or readings[-1])
+    monkeypatch.setattr(job, "time", clock)
+
+    new_ids(1000)
+
+    assert len(readings) == 1
+
+
+def test_single_ids_and_many_ids_follow_each_other():
+    ids = [new_id(), *new_ids(5000), new_id(), *new_ids(3), new_id()]
+
+    assert ids == sorted(set(ids))
+
+
+def test_ids_keep_growing_while_the_clock_is_set_back(monkeypatch):
+    before = new_ids(10)
+    monkeypatch.setattr(job, "time", SimpleNamespace(time_ns=lambda: 0))
+
+    ids = [*before, new_id(), *new_ids(5000), new_id()]
+
+    assert ids == sorted(set(ids))
+
+
+def test_many_ids_are_distinct_and_growing_across_threads():
+    with ThreadPoolExecutor(8) as pool:
+        batches = list(pool.map(lambda size: [*new_ids(size), new_id()], [1000, 3, 500] * 20))
+
+    assert len({id for batch in batches for id in batch}) == sum(map(len, batches))
+    assert all(batch == sorted(batch) for batch in batches)
+
+
+def test_processes_that_draw_at_the_same_time_differ_in_what_is_random(monkeypatch):
+    moment = time.time_ns()
+    monkeypatch.setattr(job, "time", SimpleNamespace(time_ns=lambda: moment))
+    drawn = []
+    for _ in range(2):
+        monkeypatch.setattr(job, "_last", 0)
+        monkeypatch.setattr(job, "_random", random.Random())
+        drawn.append(new_ids(1000))
+
+    assert [id[:18] for id in drawn[0]] == [id[:18] for id in drawn[1]]
+    assert len({id[19:] for ids in drawn for id in ids}) == 2000
