@@ -40,36 +40,33 @@ class Shape:
 
     def pack(self, payload: Any) -> bytes:
         """The payload as JSON, after a check that the handler will get an equal value."""
+        raw = b""
         try:
-            raw = self._encode(payload)
-            returned = self._decode(payload, raw)
+            raw = _encoder.encode(payload)
+            returned = self.unpack(raw)
             if returned == (payload if self._rebuild is None else self._rebuild(payload)):
                 return raw
             lost = _find_lost(payload, returned)
         except RecursionError:
             raise InvalidPayload("the payload is nested too deeply to be carried") from None
-        except InvalidPayload:
-            raise
-        except (TypeError, ValueError) as error:
-            raise InvalidPayload(f"the payload does not fit its handler: {error}") from error
+        except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+            raise InvalidPayload(_misfit(payload, error) if raw else _obstacle(payload, error)) from error
         if lost is not None:
             raise InvalidPayload(_not_carried(lost))
         return raw
 
-    def _encode(self, payload: Any) -> bytes:
-        try:
-            return _encoder.encode(payload)
-        except (TypeError, ValueError, OverflowError) as error:
-            fault = _find_unencodable(payload)
-            raise InvalidPayload(_not_carried(fault) if fault else f"the payload cannot be carried: {error}") from error
 
-    def _decode(self, payload: Any, raw: bytes) -> Any:
-        try:
-            return self._decoder.decode(raw)
-        except (msgspec.MsgspecError, ValueError) as error:
-            fault = _find_rejected(payload, str(error))
-            cause = f"; {fault.path} is {fault.value!r:.80}; {fault.advice}" if fault else ""
-            raise InvalidPayload(f"the payload does not fit its handler: {error}{cause}") from error
+def _obstacle(payload: Any, error: Exception) -> str:
+    """Why the payload could not be encoded."""
+    fault = _find_unencodable(payload)
+    return _not_carried(fault) if fault else f"the payload cannot be carried: {error}"
+
+
+def _misfit(payload: Any, error: Exception) -> str:
+    """Why the encoded payload could not be read as the declared type."""
+    fault = _find_rejected(payload, str(error))
+    cause = f"; {fault.path} is {fault.value!r:.80}; {fault.advice}" if fault else ""
+    return f"the payload does not fit its handler: {error}{cause}"
 
 
 def check_versions(key: str, version: int, upcasters: Mapping[int, Upcaster]) -> None:
