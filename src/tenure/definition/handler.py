@@ -239,16 +239,18 @@ def _method_call(method: Callable[..., Any], takes_payload: bool, wants_context:
 
 
 def _binder(key: str, parameters: list[inspect.Parameter]) -> Callable[..., dict[str, Any]]:
-    """Turns the arguments of a call into the payload; keywords alone need no inspect, which costs 5 µs."""
+    """Turns the arguments of a call into the payload; most calls need no inspect, which costs 5 µs."""
     known = {parameter.name for parameter in parameters}
     required = {parameter.name for parameter in parameters if parameter.default is parameter.empty}
-    positional = any(parameter.kind is parameter.POSITIONAL_ONLY for parameter in parameters)
+    order = [parameter.name for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY]
+    is_plain = not any(parameter.kind is parameter.POSITIONAL_ONLY for parameter in parameters)
     signature = inspect.Signature(parameters)
 
     def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        names = kwargs.keys()
-        if not args and not positional and required <= names <= known:
-            return kwargs
+        payload = dict(zip(order, args, strict=False), **kwargs) if args else kwargs
+        names = payload.keys()
+        if is_plain and len(payload) == len(args) + len(kwargs) and (names == known or required <= names <= known):
+            return payload
         try:
             return dict(signature.bind(*args, **kwargs).arguments)
         except TypeError as error:

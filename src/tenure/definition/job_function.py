@@ -1,7 +1,6 @@
 """JobFunction: what `@app.job` makes of a function; it can be called, and enqueued with typed arguments."""
 
 from collections.abc import Callable
-from copy import copy
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
@@ -23,6 +22,7 @@ class JobFunction(Generic[P, R]):
         update_wrapper(self, function)
         self.key = handler.key
         self._function = function
+        self._enqueue = enqueue
         self._default: Using[P] = Using(handler, Job(handler=handler.key, **handler.defaults), enqueue)
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
@@ -30,11 +30,11 @@ class JobFunction(Generic[P, R]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> str:
         """Put one job on its queue; returns its id."""
-        return self._default.enqueue(*args, **kwargs)
+        return self._enqueue(self._default.job_for(args, kwargs))
 
     def build(self, *args: P.args, **kwargs: P.kwargs) -> Job:
         """The job that `enqueue` would send, not yet sent."""
-        return self._default.build(*args, **kwargs)
+        return self._default.job_for(args, kwargs)
 
     def using(self, *, connection: Any = None, wake: bool = False, **options: Unpack[JobOptions]) -> "Using[P]":
         """The same function with other options: `send.using(delay="10m").enqueue(...)`.
@@ -63,7 +63,7 @@ class Using(Generic[P]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> str:
         """Put one job on its queue; returns its id."""
-        return self._enqueue(self._build(args, kwargs), **self._enqueue_options)
+        return self._enqueue(self.job_for(args, kwargs), **self._enqueue_options)
 
     def build(self, *args: P.args, **kwargs: P.kwargs) -> Job:
         """The job that `enqueue` would send, not yet sent. A job cannot hold a connection, so one is refused here."""
@@ -72,10 +72,11 @@ class Using(Generic[P]):
                 f"a job of {self._handler.key!r} cannot hold the connection that using() was given; call enqueue() "
                 "here, or build the job without it and call app.enqueue(job, connection=...)"
             )
-        return self._build(args, kwargs)
+        return self.job_for(args, kwargs)
 
-    def _build(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Job:
-        job = copy(self._template)  # the template was checked when it was made; a new Job is checked again: 3 µs, not 1
+    def job_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Job:
+        """The job for these arguments. The template was checked when it was made; a new Job is checked in 3 µs."""
+        job: Job = self._template.__copy__()  # type: ignore[attr-defined]
         structs.force_setattr(job, "payload", self._bind(args, kwargs))
         return job
 

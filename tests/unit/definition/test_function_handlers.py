@@ -1,9 +1,12 @@
 """Functions as handlers: which arguments they may have, and what they get when they run."""
 
+import inspect
 from dataclasses import dataclass
 from functools import partial
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tenure import Backoff, Context
 from tenure.definition.handler import from_function
@@ -188,6 +191,30 @@ def test_too_many_arguments_are_refused():
 
     with pytest.raises(InvalidPayload, match="handler 'resize' was given the wrong arguments: too many positional"):
         handler.bind(("a.png", 3), {})
+
+
+SIGNATURES = [
+    lambda a: None,
+    lambda a, b=2: None,
+    lambda a, b=2, *, c=3: None,
+    lambda a, *, c: None,
+    lambda a, /, b=2: None,
+    lambda a=1, /, *, c=3: None,
+    lambda: None,
+]
+names = st.sampled_from(["a", "b", "c", "d"])
+
+
+@given(st.sampled_from(SIGNATURES), st.lists(st.integers(), max_size=3), st.dictionaries(names, st.integers()))
+def test_arguments_are_bound_as_python_binds_them(function, args, kwargs):
+    handler = from_function("any", function, {})
+    try:
+        expected = inspect.signature(function).bind(*args, **kwargs).arguments
+    except TypeError:
+        with pytest.raises(InvalidPayload, match="was given the wrong arguments"):
+            handler.bind(tuple(args), kwargs)
+    else:
+        assert handler.bind(tuple(args), kwargs) == expected
 
 
 def test_the_context_is_no_argument_of_a_call():
