@@ -8,8 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tenure import Job
-from tenure.errors import Malformed
+from tenure.errors import InvalidPayload, Malformed
+from tenure.wire.envelope import Wire
 from tenure.wire.json_limits import MAX_DEPTH, MAX_MEMBERS, check_depth, check_members, refuse_repeated_members
+from tenure.wire.signing import Key, Ring
 
 names = st.text(alphabet='ab:," \\{}[]\n', max_size=4)
 texts = st.text(alphabet='ab:,"{}[]\\ ', max_size=8)
@@ -199,3 +201,33 @@ def test_the_work_for_a_message_does_not_grow_with_its_members_and_brackets(wire
 
     assert sealing[0] == sealing[1] < 50
     assert opening[0] == opening[1] < 50
+
+
+SHORTEST = (
+    b'{"v":1,"kid":"%s","job":"a","payload":%s,"queue":"q","priority":0,"maxRetries":0,"attempts":0,"name":"",'
+    b'"identifier":"","idempotencyKey":"","schedule":null}'
+)
+
+
+@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize("levels", [63, 64])
+def test_the_shortest_message_is_checked_too(verify, levels):
+    ring = Ring([Key("k", bytes(range(32)))], verify=verify)
+    body = SHORTEST % (b"k", b"[" * levels + b"]" * levels)
+    message = ring.seal(body) if verify else body
+
+    assert is_refused(lambda sealed: Wire(ring).open(sealed, "q"), message) == (levels == 64)
+
+
+@given(documents, st.integers(0, 70))
+def test_what_is_sealed_is_what_is_opened(document, levels):
+    ring = Ring([Key("k", bytes(range(32)))])
+    wire, payload = Wire(ring), b"[" * levels + document.encode() + b"]" * levels
+    job = Job(handler="a", queue="q")
+    try:
+        sealed = wire.seal(job, payload, "", 0)
+    except InvalidPayload:
+        sealed = None
+
+    assert (sealed is None) == is_refused(lambda body: wire.open(body, "q"), ring.seal(SHORTEST % (b"k", payload)))
+    assert (sealed is None) == (depth_of(payload) + 1 > MAX_DEPTH)
