@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import structs
@@ -18,11 +19,11 @@ from tenure.backends.sync import SyncBackend
 from tenure.backends.url import open_backend, sqlite_file
 from tenure.clock import Clock
 from tenure.definition.handler import Handler, Queues, Registry
-from tenure.definition.job import Job, new_id
+from tenure.definition.job import Job, new_id, new_ids, sent_options
 from tenure.errors import InvalidJob, SettingsError, TenureError
 from tenure.metrics.collector import Collector, MemoryCollector, NoCollector, SafeCollector
 from tenure.settings import Settings
-from tenure.wire.envelope import Callbacks, Envelope, Follower, Wire, due_at
+from tenure.wire.envelope import Callbacks, Envelope, Follower, Template, Wire, due_at, template_of
 from tenure.wire.signing import Key, Ring, check_key_file, load_or_create_key, new_key, parse_key
 
 logger = logging.getLogger(__name__)
@@ -136,6 +137,16 @@ def _has_jobs(backend: Backend) -> bool:
     return any(any(states.values()) for states in counts.values())
 
 
+@dataclass(slots=True)
+class _Form:
+    """The envelope of a job, for jobs of the same handler with the same options."""
+
+    options: tuple[Any, ...]
+    envelope: Envelope
+    pack: Callable[[Any], bytes]
+    template: Template | None = None  # made for the second job
+
+
 _MAX_DEPTH = 8  # levels of callbacks; a longer sequence of jobs is a chain
 
 
@@ -151,17 +162,27 @@ class Sealer:
     def message(self, job: Job, opened: OpenBackend) -> Message:
         identifier, now = job.id or new_id(), self.clock.now()
         envelope = self._envelope(job, opened, identifier, now, depth=0)
-        return Message(
-            id=identifier,
-            queue=envelope.queue,
-            body=opened.wire.seal_envelope(envelope),
-            handler=job.handler,
-            name=job.name,
-            priority=job.priority,
-            delay=job.delay,
-            due=due_at(job, now) if job.at is not None else 0,
-            unique=job.unique,
-        )
+        return _message(job, envelope, identifier, opened.wire.seal_envelope(envelope), now)
+
+    def messages(self, jobs: Sequence[Job], opened: OpenBackend) -> list[Message]:
+        """The messages of many jobs; 3 instead of 6 µs for a job with the handler and options of an earlier one."""
+        now, wire = self.clock.now(), opened.wire
+        forms: dict[str, _Form] = {}
+        messages = []
+        for job, new in zip(jobs, new_ids(len(jobs)), strict=True):
+            identifier, options = job.id or new, sent_options(job)
+            form = forms.get(job.handler)
+            if form is None or form.options != options:
+                envelope = self._envelope(job, opened, identifier, now, depth=0)
+                body = wire.seal_envelope(envelope)
+                # Equal meta or followers may still differ in JSON, as 1 and True do.
+                options = () if job.meta or job.has_followers else options
+                form = forms[job.handler] = _Form(options, envelope, self.registry.get(job.handler).shape.pack)
+            else:
+                form.template = form.template or template_of(form.envelope)
+                body = wire.seal_template(form.template, form.pack(job.payload), identifier)
+            messages.append(_message(job, form.envelope, identifier, body, now))
+        return messages
 
     def _envelope(self, job: Job, opened: OpenBackend, identifier: str, now: int, depth: int) -> Envelope:
         if (queue := self.queues.resolve(job.queue)) != job.queue:
@@ -194,6 +215,20 @@ class Sealer:
             )
         message = self._envelope(job.replace(delay=0.0), opened, "", now, depth)
         return Follower(message, job.delay)
+
+
+def _message(job: Job, envelope: Envelope, identifier: str, body: bytes, now: int) -> Message:
+    return Message(
+        id=identifier,
+        queue=envelope.queue,
+        body=body,
+        handler=job.handler,
+        name=job.name,
+        priority=job.priority,
+        delay=job.delay,
+        due=due_at(job, now) if job.at is not None else 0,
+        unique=job.unique,
+    )
 
 
 def check_may_leave_process(handler: Handler, backend: Backend) -> None:

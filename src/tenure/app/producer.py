@@ -136,7 +136,7 @@ class Producer:
 
     def _sealed(self, jobs: Iterable[Job], opened: OpenBackend) -> Iterator[list[Message]]:
         for chunk in _chunks(jobs, CHUNK):
-            messages = [self._sealer.message(job, opened) for job in chunk]
+            messages = self._sealer.messages(chunk, opened)
             require_unique(opened.backend, messages)
             yield messages
 

@@ -117,8 +117,6 @@ class Job(Struct, frozen=True, kw_only=True):
     at_most: Limit | None = None
     rate: Text | None = None
     breaker: Text | None = None
-    unique: Text | None = None
-    duplicate: Literal["return", "refuse"] = "return"
     backoff: Backoff | None = None
     max_crashes: Crashes = DEFAULT_MAX_CRASHES
     meta: dict[str, Any] = {}
@@ -126,6 +124,8 @@ class Job(Struct, frozen=True, kw_only=True):
     on_failure: tuple["Job", ...] = ()
     finally_: tuple["Job", ...] = ()
     chain: tuple["Job", ...] = ()
+    unique: Text | None = None
+    duplicate: Literal["return", "refuse"] = "return"
     id: Text | None = None
     cron: str | None = None
     timezone: str | None = None
@@ -178,6 +178,14 @@ _BOUNDS = bounds_of(get_type_hints(Job, include_extras=True))
 _bounded = attrgetter(*(bound.field for bound in _BOUNDS))
 _DEFAULTS = {field.name: field.default for field in structs.fields(Job)}
 _BOUNDED_DEFAULTS = tuple(_DEFAULTS[bound.field] for bound in _BOUNDS)
+
+
+_SENT = slice(Job.__struct_fields__.index("queue"), Job.__struct_fields__.index("unique"))
+
+
+def sent_options(job: Job) -> tuple[Any, ...]:
+    """All that the message of a job carries besides handler, payload and id; all that is not sent is declared last."""
+    return structs.astuple(job)[_SENT]
 
 
 def normalise(options: dict[str, Any]) -> dict[str, Any]:
