@@ -55,7 +55,7 @@ class Bound(NamedTuple):
     def _has_kind(self, value: Any) -> bool:
         if self.kind is int:
             return type(value) is int  # not a bool
-        return isinstance(value, (int, float) if self.kind is float else self.kind)
+        return isinstance(value, (int, float) if self.kind is float else self.kind) and not isinstance(value, bool)
 
     def _is_within(self, value: Any) -> bool:
         low, above, high = self.bounds.ge, self.bounds.gt, self.bounds.le

@@ -169,13 +169,13 @@ def test_a_timeout_of_0_is_refused_and_none_means_no_limit():
         Job(handler="report").replace(timeout=0)
 
 
-@pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf"), "10m"])
+@pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf"), "10m", True])
 def test_a_job_is_never_made_with_a_timeout_that_is_no_length_of_time(timeout):
     with pytest.raises(InvalidJob, match="timeout must be more than 0 seconds"):
         Job(handler="report", timeout=timeout)
 
 
-@pytest.mark.parametrize("delay", [-1, float("nan"), float("inf"), "10m", timedelta(minutes=10), None])
+@pytest.mark.parametrize("delay", [-1, float("nan"), float("inf"), "10m", timedelta(minutes=10), None, True])
 def test_a_job_is_never_made_with_a_delay_that_is_not_seconds(delay):
     with pytest.raises(InvalidJob, match="delay must be seconds from 0 to 100 years, got "):
         Job(handler="report", delay=delay)
