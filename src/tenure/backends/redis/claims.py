@@ -50,7 +50,7 @@ class RedisClaims:
             if leases or left <= 0:
                 return leases
             try:
-                woken = self._client.wait(self._names.wakes(queues), min(left, until_due))
+                woken = self._client.wait(self._names.wakes(queues), min(left, until_due), is_exact=until_due < left)
             except BackendUnavailable:
                 if broken:
                     raise

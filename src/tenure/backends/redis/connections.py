@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import redis
@@ -24,6 +25,7 @@ from tenure.errors import BackendError, BackendUnavailable
 Argument = bytes | str | int | float
 _CLUSTER_POLL_SECONDS = 0.05
 _CLUSTER_MAX_BLOCK_SECONDS = 1.0
+_SERVER_TICK_SECONDS = 0.1  # between two looks of an idle server for blocked commands whose time is over
 _NODE_COMMANDS = ("INFO", "CONFIG")  # sent to the server in the URL: the other servers have the same configuration
 _MAX_BLOCK_SECONDS = 5.0  # for one command, so that a dead connection is noticed soon
 DOWN = (redis.ConnectionError, redis.TimeoutError, OSError)
@@ -55,11 +57,18 @@ class ServerClient:
         free, _ = self._own_connections()
         return self._exchange(free, self._timeout, commands) if commands else []
 
-    def wait(self, keys: Sequence[str], seconds: float) -> bool:
-        """Block until one of these lists has an item, and take it; False when the time is over."""
+    def wait(self, keys: Sequence[str], seconds: float, is_exact: bool = False) -> bool:
+        """Block until one of these lists has an item, and take it; False when the time is over.
+
+        A server looks for blocked commands whose time is over only ten times a second. An exact wait is ended from
+        here, at the cost of one more command.
+        """
         _, waiting = self._own_connections()
-        command: tuple[Argument, ...] = ("BLPOP", *keys, max(0.001, min(seconds, _MAX_BLOCK_SECONDS)))
-        return _or_raise(self._exchange(waiting, self._timeout + _MAX_BLOCK_SECONDS, (command,))[0]) is not None
+        seconds = max(0.001, min(seconds, _MAX_BLOCK_SECONDS))
+        block: tuple[Argument, ...] = ("BLPOP", *keys, seconds)
+        commands = (("CLIENT", "ID"), block) if is_exact else (block,)
+        read = partial(self._unblock, seconds) if is_exact else None
+        return _or_raise(self._exchange(waiting, self._timeout + _MAX_BLOCK_SECONDS, commands, read)[-1]) is not None
 
     def close(self) -> None:
         for connections in self._own_connections():
@@ -72,13 +81,30 @@ class ServerClient:
             self._pid, self._free, self._waiting = os.getpid(), [], []
         return self._free, self._waiting
 
-    def _exchange(self, free: list[Any], timeout: float, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+    def _unblock(self, seconds: float, connection: Any, count: int) -> list[Any]:
+        """The replies to CLIENT ID and to a blocking command, which this client ends after so many seconds.
+
+        The server replies to the command in any case, with the item if it took one, so no item is lost.
+        Where the user may not end commands, the server does it later.
+        """
+        id = _reply(connection)
+        if isinstance(id, int) and not connection.can_read(timeout=seconds):
+            self.ask_each([("CLIENT", "UNBLOCK", id)])
+        return [id, *_replies(connection, count - 1)]
+
+    def _exchange(
+        self,
+        free: list[Any],
+        timeout: float,
+        commands: Sequence[Sequence[Argument]],
+        read: Callable[[Any, int], list[Any]] | None = None,
+    ) -> list[Any]:
         """Send commands and read their replies; an error of the server is a reply."""
         connection = free.pop() if free else self._open(timeout)
         try:
             for command in commands:
                 connection.send_command(*command, check_health=False)
-            replies = [_reply(connection) for _ in commands]
+            replies = (read or _replies)(connection, len(commands))
         except DOWN as error:
             connection.disconnect()
             raise BackendUnavailable(f"{self._where()} cannot be reached: {error}") from error
@@ -116,6 +142,10 @@ def open_server(url: str, timeout: float) -> ServerClient:
         del options["host"]
     options |= {"socket_connect_timeout": timeout, "protocol": 2, "retry": Retry(NoBackoff(), 0)}
     return ServerClient(connection_class, options, timeout)
+
+
+def _replies(connection: Any, count: int) -> list[Any]:
+    return [_reply(connection) for _ in range(count)]
 
 
 def _reply(connection: Any) -> Any:
@@ -160,10 +190,14 @@ class ClusterClient:
     def ask_each(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         return [self._reply(command) for command in commands]
 
-    def wait(self, keys: Sequence[str], seconds: float) -> bool:
-        """Block on one list; several lists may be on several servers, so they are polled in turn."""
-        if len(keys) == 1:
-            return self.ask("BLPOP", *keys, max(0.001, min(seconds, _CLUSTER_MAX_BLOCK_SECONDS))) is not None
+    def wait(self, keys: Sequence[str], seconds: float, is_exact: bool = False) -> bool:
+        """Block on one list; several lists may be on several servers, so they are polled in turn.
+
+        The last part of an exact wait is polled too, because a server ends a command too late.
+        """
+        block = min(seconds - _SERVER_TICK_SECONDS if is_exact else seconds, _CLUSTER_MAX_BLOCK_SECONDS)
+        if len(keys) == 1 and block > 0:
+            return self.ask("BLPOP", *keys, max(0.001, block)) is not None
         give_up = time.monotonic() + seconds
         while True:
             if any(self.ask("LPOP", key) is not None for key in keys):
