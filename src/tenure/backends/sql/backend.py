@@ -45,6 +45,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 V = TypeVar("V", Ack, Nack, Abandon, Park)
 _REAP_BATCH = 500
+_LOST_RACE_SECONDS = 0.005  # doubles with every claim of one wait that finds nothing
 RECORD_EXPIRY = "INSERT INTO tenure_failure (id, fence, record) VALUES (:id, :fence, :record) ON CONFLICT DO NOTHING"
 # The traces of a settlement without an answer. A job that waits is a trace of a return only: after an ack or an abandon
 # that the database did not apply, the reaper puts the job back with the same fence.
@@ -99,8 +100,8 @@ class SqlBackend(Backend):
         grant = Grant(self._owner, seconds)
         may_have_work = self._was_busy or not self._dialect.until_work(queues)
         leases = self._dialect.claim(queues, limit, grant) if may_have_work else []
-        if not leases and wait and self._wait_for_work(queues, wait):
-            leases = self._dialect.claim(queues, limit, grant)
+        if not leases and wait:
+            leases = self._wait_and_claim(queues, limit, grant, time.monotonic() + wait)
         self._was_busy = bool(leases)
         return leases
 
@@ -146,16 +147,19 @@ class SqlBackend(Backend):
 
         self._dialect.transact_volatile(record)
 
-    def _wait_for_work(self, queues: Sequence[str], wait: float) -> bool:
-        """Wait until a job can be leased; False when the wait is over first."""
-        give_up = time.monotonic() + wait
+    def _wait_and_claim(self, queues: Sequence[str], limit: int, grant: Grant, give_up: float) -> list[Lease]:
+        """Claim as soon as a job can be leased; if other workers are faster, wait for the next one."""
+        pause = _LOST_RACE_SECONDS
         with self._dialect.watch() as wait_for:
-            while soonest := self._dialect.until_work(queues):
-                left = give_up - time.monotonic()
-                if left <= 0:
-                    return False
-                wait_for(min(left, soonest))
-        return True
+            while (left := give_up - time.monotonic()) > 0:
+                if soonest := self._dialect.until_work(queues):
+                    wait_for(min(left, soonest))
+                elif leases := self._dialect.claim(queues, limit, grant):
+                    return leases
+                else:  # a job is visible until the transaction that claims it has ended
+                    wait_for(min(left, pause))
+                    pause *= 2
+        return []
 
 
 class SqlParking:
