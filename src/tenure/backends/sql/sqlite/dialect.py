@@ -3,10 +3,11 @@
 import ctypes
 import os
 import select
+import struct
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -68,6 +69,7 @@ class SqliteDialect:
         self._database = database
         self._claims = SqliteClaims(database, clock.now)
         self._settlements = SqliteSettlements(self, database, clock.now)
+        self._watches = LogWatches(database.log)
         self.location = str(database.path)
         self.now = clock.now
 
@@ -105,7 +107,7 @@ class SqliteDialect:
         return self._claims.until_work(queues)
 
     def watch(self) -> AbstractContextManager[Wait]:
-        return watch_log(self._database.log)
+        return self._watches.watch()
 
     def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]:
         return self._claims.claim(queues, limit, grant)
@@ -160,6 +162,7 @@ class SqliteDialect:
                 tx.execute(each.trigger)
 
     def close(self) -> None:
+        self._watches.close()
         self._database.close()
 
 
@@ -226,35 +229,64 @@ def _due(message: Message, now: int) -> int:
 
 
 # Waiting for a write of another process: on Linux the kernel reports each write to the write-ahead log, elsewhere a
-# wait is a short sleep. The report comes before the commit is visible, so the waits after a report are short for as
-# long as a commit may take.
+# wait is a short sleep. A report comes before the commit is visible, so the waits after it are short, and grow with the
+# time since the report: a commit that takes 10 ms is seen 2 ms later at most.
 _IN_MODIFY = 0x2
+_IN_IGNORED = 0x8000
+_EVENT = struct.Struct("iIII")
 _IDLE_POLL_SECONDS = 0.25  # a report may be lost, and some file systems send none
-_POLLS_AFTER_WRITE = 30
-_POLL_AFTER_WRITE_SECONDS = 0.001
+_POLL_SECONDS = 0.001
+_POLL_GROWTH = 1.25
+_COMMIT_SECONDS = 0.0003  # most commits take less; a stream of writes is looked at only every _POLL_SECONDS
 _POLL_WITHOUT_REPORTS_SECONDS = 0.01  # 100 polls a second cost 0.4 % of a core
 
 
-@contextmanager
-def watch_log(log: Path) -> Iterator[Wait]:
-    """A function that waits for a write; it sleeps where the system has no reports or no watches left."""
-    try:
-        watch = LogWatch(log) if sys.platform == "linux" else None
-    except OSError:
-        watch = None
-    if watch is None:
-        yield lambda seconds: time.sleep(min(seconds, _POLL_WITHOUT_REPORTS_SECONDS))
-        return
-    try:
-        yield watch.wait
-    finally:
-        watch.close()
+class LogWatches:
+    """The watches of a process; each waiting thread uses one.
+
+    They stay open: the kernel takes up to 40 ms to close one, which would delay the job that ended the wait.
+    """
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._pid = os.getpid()
+        self._free: list[LogWatch] = []
+
+    @contextmanager
+    def watch(self) -> Iterator[Wait]:
+        """A function that waits for a write; it sleeps where the system has no reports or no watches left."""
+        try:
+            watch = self._take()
+        except OSError:
+            yield lambda seconds: time.sleep(min(seconds, _POLL_WITHOUT_REPORTS_SECONDS))
+            return
+        try:
+            yield watch.wait
+        finally:
+            self._free.append(watch)
+
+    def close(self) -> None:
+        while self._free:
+            self._free.pop().close()
+
+    def _take(self) -> "LogWatch":
+        if self._pid != os.getpid():  # a child process does not read the reports of its parent
+            self.close()
+            self._pid = os.getpid()
+        with suppress(IndexError):
+            watch = self._free.pop()
+            if watch.begin():
+                return watch
+            watch.close()
+        return LogWatch(self._log)
 
 
 class LogWatch:
     """Watches the write-ahead log with inotify (Linux)."""
 
     def __init__(self, log: Path) -> None:
+        if sys.platform != "linux":
+            raise OSError("inotify needs Linux")
         libc = ctypes.CDLL(None, use_errno=True)
         self._descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._descriptor < 0:
@@ -262,17 +294,28 @@ class LogWatch:
         if libc.inotify_add_watch(self._descriptor, os.fsencode(log), _IN_MODIFY) < 0:
             os.close(self._descriptor)
             raise OSError(ctypes.get_errno(), f"inotify cannot watch {str(log)!r}")
-        self._polls_left = 0
+        self._pause = _IDLE_POLL_SECONDS
         self._poll = select.poll()
         self._poll.register(self._descriptor, select.POLLIN)
 
+    def begin(self) -> bool:
+        """Begin a wait; False when the log was deleted, as SQLite does after its last user."""
+        if not self._poll.poll(0):
+            self._pause = _IDLE_POLL_SECONDS
+            return True
+        self._pause = _POLL_SECONDS  # the commits of these reports may be under way
+        return not any(mask & _IN_IGNORED for _, mask, _, _ in _EVENT.iter_unpack(self._read()))
+
     def wait(self, seconds: float) -> None:
-        if self._polls_left:
-            self._polls_left -= 1
-            time.sleep(_POLL_AFTER_WRITE_SECONDS)
-        elif self._poll.poll(max(1, min(seconds, _IDLE_POLL_SECONDS) * 1000)):
-            os.read(self._descriptor, 4096)
-            self._polls_left = _POLLS_AFTER_WRITE
+        if not self._poll.poll(max(1, min(seconds, self._pause) * 1000)):
+            self._pause = min(self._pause * _POLL_GROWTH, _IDLE_POLL_SECONDS)
+            return
+        self._read()
+        time.sleep(_COMMIT_SECONDS if self._pause > 2 * _POLL_SECONDS else _POLL_SECONDS)
+        self._pause = _POLL_SECONDS
 
     def close(self) -> None:
         os.close(self._descriptor)
+
+    def _read(self) -> bytes:
+        return os.read(self._descriptor, 4096)
