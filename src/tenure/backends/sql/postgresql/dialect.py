@@ -18,7 +18,7 @@ from tenure.backends.sql.postgresql.connection import (
     number_array,
     text_array,
 )
-from tenure.backends.sql.postgresql.notifications import PostgresListener, PostgresNotifier
+from tenure.backends.sql.postgresql.notifications import IDLE_POLL_SECONDS, PostgresListener, PostgresNotifier
 from tenure.backends.sql.postgresql.settlements import PostgresSettlements
 from tenure.clock import MICROSECOND, Clock
 
@@ -80,7 +80,7 @@ class PostgresDialect:
     def __init__(self, server: PostgresServer, clock: Clock) -> None:
         self._executor = executor = PostgresExecutor(server, clock)
         self._cursor = cursor = ClaimCursor()
-        self._notifier = PostgresNotifier(server)
+        self._notifier = PostgresNotifier(server, executor)
         self._listener = PostgresListener(server)
         self._put = PostgresPut(executor, self._notifier, cursor)
         self._claims = PostgresClaims(executor, cursor)
@@ -115,7 +115,9 @@ class PostgresDialect:
         return self._settlements.ack(owner, verdicts)
 
     def nack(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]:
-        return self._settlements.nack(owner, verdicts)
+        held = self._settlements.nack(owner, verdicts)
+        self._notifier.notify(verdict.lease.queue for verdict in verdicts if verdict.delay < IDLE_POLL_SECONDS)
+        return held
 
     def abandon(self, owner: str, verdicts: Sequence[Abandon]) -> set[Pair]:
         return self._settlements.abandon(owner, verdicts)
@@ -131,10 +133,12 @@ class PostgresDialect:
 
     def transact(self, work: Callable[[Rows], T]) -> T:
         self._cursor.drop_all()  # jobs that a user replays come back at any place
-        return self._executor.transact(work)
+        return self.transact_volatile(work)
 
     def transact_volatile(self, work: Callable[[Rows], T]) -> T:
-        return self._executor.transact(work)
+        answer = self._executor.transact(work)
+        self._notifier.notify_added()
+        return answer
 
     def time_in(self, rows: Rows) -> int:
         return int(rows(TIME, {"now": self._executor.test_time()})[0][0])
@@ -142,9 +146,9 @@ class PostgresDialect:
     def renew_keys(self, rows: Rows, keys: Sequence[int], now: int) -> None:
         rows(RENEW_KEYS, {"keys": number_array(keys), "now": now})
 
-    def wake_workers(self, rows: Rows, queues: Iterable[str]) -> None:
+    def wake_workers(self, rows: Rows, queues: Iterable[str]) -> None:  # noqa: ARG002 - not in the transaction
         self._cursor.drop(*queues)
-        self._notifier.notify(rows, queues)
+        self._notifier.add(queues)
 
     def migration(self) -> AbstractContextManager[Rows]:
         return self._executor.migration()
@@ -197,14 +201,14 @@ class PostgresPut:
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         queues = {message.queue for message in messages}
-        notify = self._notifier.due(queues)
         self._cursor.drop(*queues)
-        values = self._parameters(messages, notify)
+        values = self._parameters(messages)
         rows, was_cut = self._executor.run(lambda rows: rows(PUT, values))
         stored = {id for (id,) in rows}
         if was_cut:  # the first try may have stored them: an id that is known by now counts as stored
             known = self._executor.ask(KNOWN_IDS, {"ids": [message.id for message in messages]})
             stored |= {id for (id,) in known}
+        self._notifier.notify(queues)
         return _in_order(messages, stored)
 
     def put_on(self, connection: Any, messages: Sequence[Message], wake: bool) -> list[str]:
@@ -219,12 +223,14 @@ class PostgresPut:
         def put(rows: Rows) -> None:
             messages = choose(rows)
             if messages:
-                rows(PUT, self._parameters(messages, self._notifier.due({message.queue for message in messages})))
+                rows(PUT, self._parameters(messages))
+                self._notifier.add({message.queue for message in messages})
 
         self._cursor.drop_all()
         self._executor.transact(put)
+        self._notifier.notify_added()
 
-    def _parameters(self, messages: Sequence[Message], notify: Iterable[str]) -> dict[str, Any]:
+    def _parameters(self, messages: Sequence[Message], notify: Iterable[str] = ()) -> dict[str, Any]:
         """The columns of a batch, as arrays."""
         return {
             "ids": text_array([m.id for m in messages]),

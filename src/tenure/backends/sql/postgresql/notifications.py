@@ -1,9 +1,14 @@
 """How producers wake waiting workers on PostgreSQL: with NOTIFY and LISTEN, or workers poll.
 
-A notification takes a lock that all commits share, so a producer sends at most one for each queue in a short interval.
-A worker that just had work therefore polls often for that interval, and only then waits for notifications.
+A transaction that notifies holds a lock from before its commit is on disk until after it, so such commits wait for each
+other. A notification is therefore sent after the commit, in a transaction of its own that writes nothing to disk, and
+at most one for each queue in a short interval (docs/adr/0028). So a worker polls for that interval after each
+notification and each job, and only then waits for the next notification.
 """
 
+import logging
+import select
+import threading
 import time
 from collections.abc import Iterable
 
@@ -12,38 +17,52 @@ import psycopg
 from tenure.backends.records import Fact
 from tenure.backends.sql.connections import Connections, poll
 from tenure.backends.sql.dialect import Rows
-from tenure.backends.sql.postgresql.connection import PostgresConnection, PostgresServer, close_quietly, text_array
-from tenure.errors import BackendUnavailable
+from tenure.backends.sql.postgresql.connection import (
+    PostgresConnection,
+    PostgresExecutor,
+    PostgresServer,
+    close_quietly,
+    text_array,
+)
+from tenure.errors import BackendError, BackendUnavailable
+
+logger = logging.getLogger(__name__)
 
 NOTIFY = "SELECT pg_notify('tenure', queue) FROM unnest(%(notify)s::text[]) AS queue"
-NOTIFY_INTERVAL = 0.05
-_POLL_AFTER_WORK = NOTIFY_INTERVAL + 0.02  # seconds in which a worker that had work polls
-_POLL_AFTER_WORK_SECONDS = 0.002
-_IDLE_POLL_SECONDS = 0.5  # besides notifications, which may be late, or lost with their connection
+NOTIFY_INTERVAL = 0.01  # 100 notifications a second cost the server 0.2 % of a core, and each waiting worker a query
+_POLL_AFTER_NEWS_SECONDS = 0.002
+IDLE_POLL_SECONDS = 0.5  # besides notifications, which may be late, or lost with their connection
 _TRIAL_TIMEOUT = 5.0
 
 
 class PostgresNotifier:
     """Notifies the workers that wait for a queue, at most once an interval; behind a pooler it does nothing."""
 
-    def __init__(self, server: PostgresServer) -> None:
+    def __init__(self, server: PostgresServer, executor: PostgresExecutor) -> None:
         self._server = server
+        self._executor = executor
         self._notified: dict[str, float] = {}
+        self._wakes = threading.local()  # its `queues` are those of the transaction of a thread
 
-    def due(self, queues: Iterable[str]) -> list[str]:
-        """The queues to notify now; the caller sends the notification."""
-        if self._server.pooled:
-            return []
+    def notify(self, queues: Iterable[str]) -> None:
+        """Notify of what was committed; without the notification, workers find it a little later."""
         now = time.monotonic()
         due = [queue for queue in set(queues) if now - self._notified.get(queue, -1.0) >= NOTIFY_INTERVAL]
+        if self._server.pooled or not due:
+            return
         self._notified.update(dict.fromkeys(due, now))
-        return due
+        try:
+            self._executor.run(lambda rows: rows(NOTIFY, {"notify": text_array(due)}), again=False)
+        except BackendError:
+            logger.debug("a notification was not sent", exc_info=True)
 
-    def notify(self, rows: Rows, queues: Iterable[str]) -> None:
-        """Notify in a transaction; workers hear it when it commits."""
-        due = self.due(queues)
-        if due:
-            rows(NOTIFY, {"notify": text_array(due)})
+    def add(self, queues: Iterable[str]) -> None:
+        """Notify of these queues when the transaction of this thread has ended."""
+        vars(self._wakes).setdefault("queues", set()).update(queues)
+
+    def notify_added(self) -> None:
+        """The transaction of this thread has ended."""
+        self.notify(vars(self._wakes).pop("queues", ()))
 
 
 class PostgresListener:
@@ -52,16 +71,14 @@ class PostgresListener:
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
         self._last_work = 0.0
+        self._last_news = 0.0
         self._connections: Connections[PostgresConnection | None] = Connections(server.listen, _close)
 
     def had_work(self) -> None:
-        self._last_work = time.monotonic()
+        self._last_work = self._last_news = time.monotonic()
 
     def wait(self, seconds: float) -> None:
         """Wait for a notification or the next poll, at most this long."""
-        if time.monotonic() - self._last_work < _POLL_AFTER_WORK:
-            time.sleep(min(seconds, _POLL_AFTER_WORK_SECONDS))
-            return
         try:
             connection = self._connections.take()
         except BackendUnavailable:
@@ -69,9 +86,12 @@ class PostgresListener:
         if connection is None:
             poll(seconds, self._last_work)
             return
+        has_news = time.monotonic() - self._last_news < NOTIFY_INTERVAL + _POLL_AFTER_NEWS_SECONDS
+        timeout = min(seconds, _POLL_AFTER_NEWS_SECONDS if has_news else IDLE_POLL_SECONDS)
         try:
-            for _ in connection.notifies(timeout=min(seconds, _IDLE_POLL_SECONDS), stop_after=1):
-                pass
+            if _is_readable(connection, timeout):
+                for _ in connection.notifies(timeout=0):
+                    self._last_news = time.monotonic()
         except psycopg.Error:
             self._connections.drop(connection)
             poll(seconds, self._last_work)
@@ -93,11 +113,18 @@ class PostgresListener:
         if received:
             return Fact("wake-ups", "by LISTEN and NOTIFY")
         return Fact(
-            "wake-ups", f"LISTEN receives no NOTIFY, so workers poll every {_IDLE_POLL_SECONDS:g} s", warning=True
+            "wake-ups", f"LISTEN receives no NOTIFY, so workers poll every {IDLE_POLL_SECONDS:g} s", warning=True
         )
 
     def close(self) -> None:
         self._connections.close()
+
+
+def _is_readable(connection: PostgresConnection, seconds: float) -> bool:
+    """Wait for the server to send something: a tenth of the cost of `notifies`, which also wakes ten times a second."""
+    readable = select.poll()
+    readable.register(connection.fileno(), select.POLLIN)
+    return bool(readable.poll(seconds * 1000))
 
 
 def _close(connection: PostgresConnection | None) -> None:
