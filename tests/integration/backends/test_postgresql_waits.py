@@ -8,12 +8,13 @@ import pytest
 
 from tenure.backends.messages import Nack
 from tenure.backends.sql.postgresql import connection, dialect, notifications
+from tenure.backends.sql.postgresql.claims import UNTIL_WORK
 from tenure.backends.sql.postgresql.notifications import NOTIFY
 from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
 from tenure.errors import BackendUnavailable
 from tenure.testing.conformance.messages import QUEUE, id_of, make, numbers
-from tests.support.waiting import WAIT_SECONDS
+from tests.support.waiting import WAIT_SECONDS, eventually
 
 
 @pytest.fixture
@@ -144,6 +145,25 @@ def test_a_rescheduled_job_wakes_a_waiting_worker_after_its_transaction(backend,
         producer.control.reschedule([id_of(1)])
     assert numbers(leases) == [1]
     assert NOTIFY in [statement for statement, _ in sent]
+
+
+@pytest.mark.usefixtures("no_idle_polls")
+def test_a_notified_worker_claims_without_asking_first(backend, producer, sent):
+    leases = []
+    with waiting(backend, leases):
+        eventually(lambda: [statement for statement, _ in sent] == [UNTIL_WORK, UNTIL_WORK])  # now it waits
+        producer.put([make(1)])
+    assert numbers(leases) == [1]
+    statements = [statement for statement, _ in sent]
+    assert UNTIL_WORK not in statements[statements.index(NOTIFY) :]
+
+
+def test_a_notification_of_another_queue_costs_a_worker_no_query(backend, producer, sent):
+    assert backend.lease([QUEUE], limit=1, seconds=60, wait=0.001) == []
+    before = len(sent)
+    producer._dialect._notifier.notify(["elsewhere"])
+    assert backend.lease([QUEUE], limit=1, seconds=60, wait=0.05) == []
+    assert [statement for statement, _ in sent[before:]] == [NOTIFY, UNTIL_WORK, UNTIL_WORK]
 
 
 def test_an_idle_worker_sends_two_queries_for_each_wait(backend, sent, monkeypatch):

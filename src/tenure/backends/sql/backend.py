@@ -150,13 +150,14 @@ class SqlBackend(Backend):
     def _wait_and_claim(self, queues: Sequence[str], limit: int, grant: Grant, give_up: float) -> list[Lease]:
         """Claim as soon as a job can be leased; if other workers are faster, wait for the next one."""
         pause = _LOST_RACE_SECONDS
-        with self._dialect.watch() as wait_for:
+        with self._dialect.watch(queues) as wait_for:
             while (left := give_up - time.monotonic()) > 0:
-                if soonest := self._dialect.until_work(queues):
-                    wait_for(min(left, soonest))
-                elif leases := self._dialect.claim(queues, limit, grant):
+                soonest = self._dialect.until_work(queues)
+                if soonest and not wait_for(min(left, soonest)):
+                    continue
+                if leases := self._dialect.claim(queues, limit, grant):
                     return leases
-                else:  # a job is visible until the transaction that claims it has ended
+                if not soonest:  # a job is visible until the transaction that claims it has ended
                     wait_for(min(left, pause))
                     pause *= 2
         return []

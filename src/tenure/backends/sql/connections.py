@@ -77,10 +77,11 @@ def back_off(tries: int) -> None:
     time.sleep(random.uniform(0, 0.002 * 2**tries))  # noqa: S311 - only spreads the tries
 
 
-def poll(seconds: float, last_work: float) -> None:
+def poll(seconds: float, last_work: float) -> bool:
     """A wait for work where the server does not report new work; it grows with the time since the last job."""
     idle = time.monotonic() - last_work
     time.sleep(min(seconds, max(POLL_SECONDS, min(IDLE_POLL_SECONDS, idle / _POLLS_IN_IDLE_TIME))))
+    return False
 
 
 def timeout_option(text: str) -> float:

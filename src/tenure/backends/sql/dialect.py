@@ -19,7 +19,7 @@ T = TypeVar("T")
 Row = tuple[Any, ...]
 Rows = Callable[[str, Mapping[str, Any]], list[Row]]
 Pair = tuple[str, int]  # the id and the fence of a lease: together they are never used twice
-Wait = Callable[[float], None]
+Wait = Callable[[float], bool]
 PROMOTE_BATCH = 1000  # delayed jobs that fall due at one instant become ready over several claims, each of them short
 KNOWN_IDS = "SELECT id FROM tenure_job WHERE id IN :ids"
 
@@ -71,8 +71,11 @@ class Dialect(Protocol):
         """Seconds until a job can be leased: 0 when one can be leased now, infinity when no job is waiting."""
         ...
 
-    def watch(self) -> AbstractContextManager[Wait]:
-        """A function for one wait for work: it returns when there may be new work, at the latest after its seconds."""
+    def watch(self, queues: Sequence[str]) -> AbstractContextManager[Wait]:
+        """A function that waits for a change, at most so many seconds; it returns whether there is new work for sure.
+
+        Another worker may be faster.
+        """
         ...
 
     def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]: ...

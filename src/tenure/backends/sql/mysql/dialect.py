@@ -111,7 +111,7 @@ class MysqlDialect:
     def until_work(self, queues: Sequence[str]) -> float:
         return self._claims.until_work(queues)
 
-    def watch(self) -> AbstractContextManager[Wait]:
+    def watch(self, queues: Sequence[str]) -> AbstractContextManager[Wait]:  # noqa: ARG002 - it polls
         return nullcontext(lambda seconds: poll(seconds, self._last_work))
 
     def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]:

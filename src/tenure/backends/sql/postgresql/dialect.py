@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, TypeVar
 
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
@@ -102,8 +103,8 @@ class PostgresDialect:
     def until_work(self, queues: Sequence[str]) -> float:
         return self._claims.until_work(queues)
 
-    def watch(self) -> AbstractContextManager[Wait]:
-        return nullcontext(self._listener.wait)
+    def watch(self, queues: Sequence[str]) -> AbstractContextManager[Wait]:
+        return nullcontext(partial(self._listener.wait, queues))
 
     def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]:
         leases = self._claims.claim(queues, limit, grant)

@@ -10,7 +10,7 @@ import logging
 import select
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import psycopg
 
@@ -77,26 +77,25 @@ class PostgresListener:
     def had_work(self) -> None:
         self._last_work = self._last_news = time.monotonic()
 
-    def wait(self, seconds: float) -> None:
-        """Wait for a notification or the next poll, at most this long."""
+    def wait(self, queues: Sequence[str], seconds: float) -> bool:
+        """Wait for a notification of these queues or the next poll, at most this long; True when one came."""
         try:
             connection = self._connections.take()
         except BackendUnavailable:
             connection = None
         if connection is None:
-            poll(seconds, self._last_work)
-            return
+            return poll(seconds, self._last_work)
         has_news = time.monotonic() - self._last_news < NOTIFY_INTERVAL + _POLL_AFTER_NEWS_SECONDS
         timeout = min(seconds, _POLL_AFTER_NEWS_SECONDS if has_news else IDLE_POLL_SECONDS)
         try:
-            if _is_readable(connection, timeout):
-                for _ in connection.notifies(timeout=0):
-                    self._last_news = time.monotonic()
+            was_notified = _is_notified(connection, queues, timeout)
         except psycopg.Error:
             self._connections.drop(connection)
-            poll(seconds, self._last_work)
-        else:
-            self._connections.give(connection)
+            return poll(seconds, self._last_work)
+        self._connections.give(connection)
+        if was_notified:
+            self._last_news = time.monotonic()
+        return was_notified
 
     def fact(self, rows: Rows) -> Fact:
         """How workers are woken; sends a notification to test whether a listener receives it."""
@@ -120,11 +119,19 @@ class PostgresListener:
         self._connections.close()
 
 
-def _is_readable(connection: PostgresConnection, seconds: float) -> bool:
-    """Wait for the server to send something: a tenth of the cost of `notifies`, which also wakes ten times a second."""
+def _is_notified(connection: PostgresConnection, queues: Sequence[str], seconds: float) -> bool:
+    """Whether a notification of these queues came within so many seconds; it ends no wait for other queues.
+
+    `poll` costs a tenth of waiting in `notifies`, which also wakes ten times a second.
+    """
     readable = select.poll()
     readable.register(connection.fileno(), select.POLLIN)
-    return bool(readable.poll(seconds * 1000))
+    give_up = time.monotonic() + seconds
+    while readable.poll(max(0.0, give_up - time.monotonic()) * 1000):
+        notified = {notification.payload for notification in connection.notifies(timeout=0)}
+        if notified.intersection(queues):
+            return True
+    return False
 
 
 def _close(connection: PostgresConnection | None) -> None:

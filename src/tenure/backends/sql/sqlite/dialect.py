@@ -106,7 +106,7 @@ class SqliteDialect:
     def until_work(self, queues: Sequence[str]) -> float:
         return self._claims.until_work(queues)
 
-    def watch(self) -> AbstractContextManager[Wait]:
+    def watch(self, queues: Sequence[str]) -> AbstractContextManager[Wait]:  # noqa: ARG002 - it sees every write
         return self._watches.watch()
 
     def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]:
@@ -258,7 +258,7 @@ class LogWatches:
         try:
             watch = self._take()
         except OSError:
-            yield lambda seconds: time.sleep(min(seconds, _POLL_WITHOUT_REPORTS_SECONDS))
+            yield _sleep
             return
         try:
             yield watch.wait
@@ -279,6 +279,11 @@ class LogWatches:
                 return watch
             watch.close()
         return LogWatch(self._log)
+
+
+def _sleep(seconds: float) -> bool:
+    time.sleep(min(seconds, _POLL_WITHOUT_REPORTS_SECONDS))
+    return False
 
 
 class LogWatch:
@@ -306,13 +311,14 @@ class LogWatch:
         self._pause = _POLL_SECONDS  # the commits of these reports may be under way
         return not any(mask & _IN_IGNORED for _, mask, _, _ in _EVENT.iter_unpack(self._read()))
 
-    def wait(self, seconds: float) -> None:
-        if not self._poll.poll(max(1, min(seconds, self._pause) * 1000)):
+    def wait(self, seconds: float) -> bool:
+        if self._poll.poll(max(1, min(seconds, self._pause) * 1000)):
+            self._read()
+            time.sleep(_COMMIT_SECONDS if self._pause > 2 * _POLL_SECONDS else _POLL_SECONDS)
+            self._pause = _POLL_SECONDS
+        else:
             self._pause = min(self._pause * _POLL_GROWTH, _IDLE_POLL_SECONDS)
-            return
-        self._read()
-        time.sleep(_COMMIT_SECONDS if self._pause > 2 * _POLL_SECONDS else _POLL_SECONDS)
-        self._pause = _POLL_SECONDS
+        return False
 
     def close(self) -> None:
         os.close(self._descriptor)
