@@ -22,9 +22,9 @@ def slept(monkeypatch):
 
 
 def test_a_worker_polls_less_often_the_longer_it_has_had_no_job(slept):
-    for idle in (0, 9, 20, 60):
+    for idle in (0, 0.06, 9, 20, 60):
         connections.poll(1.0, last_work=time.monotonic() - idle)
-    assert slept == [0.025, 0.025, pytest.approx(0.05, abs=0.005), 0.1]
+    assert slept == [0.004, pytest.approx(0.015, abs=0.005), 0.025, pytest.approx(0.05, abs=0.005), 0.1]
 
 
 def test_a_poll_ends_when_a_delayed_job_is_due(slept):
