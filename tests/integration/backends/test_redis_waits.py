@@ -111,6 +111,16 @@ def test_a_connection_that_breaks_during_an_exact_wait_is_not_used_again(server,
     assert blocked(admin) == 0
 
 
+def test_two_threads_that_reach_for_the_last_free_connection_both_get_one(client):
+    class JustTaken(list):
+        def __len__(self):
+            return 1
+
+    client._free = JustTaken()
+    assert client.ask("PING") == b"PONG"
+    client._free = [*client._free]
+
+
 @pytest.mark.parametrize(
     ("seconds", "sent"), [(0.3, [("BLPOP", KEY, pytest.approx(0.2))]), (0.01, [("LPOP", KEY), ("LPOP", KEY)])]
 )

@@ -100,7 +100,10 @@ class ServerClient:
         read: Callable[[Any, int], list[Any]] | None = None,
     ) -> list[Any]:
         """Send commands and read their replies; an error of the server is a reply."""
-        connection = free.pop() if free else self._open(timeout)
+        try:
+            connection = free.pop()
+        except IndexError:
+            connection = self._open(timeout)
         try:
             for command in commands:
                 connection.send_command(*command, check_health=False)
