@@ -88,7 +88,9 @@ class ServerClient:
         Where the user may not end commands, the server does it later.
         """
         id = _reply(connection)
-        if isinstance(id, int) and not connection.can_read(timeout=seconds):
+        rest = seconds % 0.001  # can_read counts whole milliseconds
+        if isinstance(id, int) and not connection.can_read(timeout=seconds - rest):
+            time.sleep(rest)
             self.ask_each([("CLIENT", "UNBLOCK", id)])
         return [id, *_replies(connection, count - 1)]
 

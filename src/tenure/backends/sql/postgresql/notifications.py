@@ -127,10 +127,11 @@ def _is_notified(connection: PostgresConnection, queues: Sequence[str], seconds:
     readable = select.poll()
     readable.register(connection.fileno(), select.POLLIN)
     give_up = time.monotonic() + seconds
-    while readable.poll(max(0.0, give_up - time.monotonic()) * 1000):
+    while readable.poll(int(max(0.0, give_up - time.monotonic()) * 1000)):
         notified = {notification.payload for notification in connection.notifies(timeout=0)}
         if notified.intersection(queues):
             return True
+    time.sleep(seconds % 0.001)  # poll counts whole milliseconds, and a delayed job may be due
     return False
 
 

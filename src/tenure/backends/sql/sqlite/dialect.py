@@ -312,11 +312,13 @@ class LogWatch:
         return not any(mask & _IN_IGNORED for _, mask, _, _ in _EVENT.iter_unpack(self._read()))
 
     def wait(self, seconds: float) -> bool:
-        if self._poll.poll(max(1, min(seconds, self._pause) * 1000)):
+        seconds = min(seconds, self._pause)
+        if self._poll.poll(int(seconds * 1000)):
             self._read()
             time.sleep(_COMMIT_SECONDS if self._pause > 2 * _POLL_SECONDS else _POLL_SECONDS)
             self._pause = _POLL_SECONDS
         else:
+            time.sleep(seconds % 0.001)  # poll counts whole milliseconds, and a delayed job may be due
             self._pause = min(self._pause * _POLL_GROWTH, _IDLE_POLL_SECONDS)
         return False
 
