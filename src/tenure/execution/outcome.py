@@ -211,6 +211,11 @@ class Capture:
         printed.add(text)
         return len(text)
 
+    @property
+    def closed(self) -> bool:
+        """Asked after each job in a child: `__getattr__` would take four times as long."""
+        return self._stream.closed
+
     def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:
             self.write(line)

@@ -59,6 +59,16 @@ def test_a_job_finds_the_folder_and_the_mask_of_the_worker_whatever_the_one_befo
     assert site.job(after).output == site.job(before).output
 
 
+def test_a_job_finds_the_process_as_the_first_job_did_whatever_the_one_before_changed(site):
+    changes = list(site.shop.CHANGES)
+    first = site.shop.describe.enqueue()
+    later = [(site.shop.change.enqueue(what=what), site.shop.describe.enqueue()) for what in changes]
+    assert site.burst("process", 1).code == 0
+    assert {site.job(changed).state for changed, _ in later} == {"done"}
+    found = {what: site.job(described).output for what, (_, described) in zip(changes, later, strict=True)}
+    assert found == dict.fromkeys(changes, site.job(first).output)
+
+
 @pytest.mark.parametrize("descriptors", [True, False])
 def test_a_job_finds_its_streams_open_after_another_has_closed_them(site, descriptors, counted):
     messy = site.shop.close_streams.enqueue(descriptors=descriptors)

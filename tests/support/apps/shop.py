@@ -357,6 +357,43 @@ def where() -> str:
     return f"{Path.cwd()} {mask:o}"
 
 
+_libc = ctypes.CDLL(None)
+_ALL_SIGNALS = ctypes.create_string_buffer(b"\xff" * 128)
+CHANGES = {
+    "handle SIGTERM": lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL),
+    "handle SIGINT": lambda: signal.signal(signal.SIGINT, lambda *_: None),
+    "handle SIGALRM": lambda: signal.signal(signal.SIGALRM, signal.SIG_IGN),
+    "set a timer": lambda: signal.setitimer(signal.ITIMER_REAL, HOUR, 1.0),
+    "set an alarm in C": lambda: _libc.alarm(HOUR),
+    "block a signal": lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM]),
+    "block signals in C": lambda: _libc.pthread_sigmask(signal.SIG_BLOCK, _ALL_SIGNALS, None),
+    "umask": lambda: os.umask(0o777),
+    "umask in C": lambda: _libc.umask(0o777),
+    "folder": lambda: os.chdir("/"),
+    "folder in C": lambda: _libc.chdir(b"/"),
+    "close stdin": lambda: os.close(0),
+    "close stdout": lambda: os.close(1),
+    "close stderr": lambda: os.close(2),
+    "close stdout in C": lambda: _libc.close(1),
+    "replace streams": lambda: setattr(sys, "stdout", None) or setattr(sys, "stderr", None),
+}
+
+
+@app.job
+def change(what: str) -> None:
+    CHANGES[what]()
+
+
+@app.job
+def describe() -> list[object]:
+    """All that a job may change in its process, and the process."""
+    handlers = [str(signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)]
+    blocked = [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())]
+    streams = [os.fstat(stream).st_ino for stream in (0, 1, 2)]
+    objects = [id(sys.stdin), id(sys.stdout), id(sys.stderr)]
+    return [os.getpid(), where(), handlers, signal.getitimer(signal.ITIMER_REAL), blocked, streams, objects]
+
+
 @app.job
 def close_streams(descriptors: bool = True) -> None:
     if descriptors:
