@@ -20,6 +20,18 @@ def test_short_jobs_behind_a_slow_one_are_run_by_the_other_child(site, counted):
     assert worker.end().code == 0
 
 
+def test_an_idle_child_gets_new_jobs_while_another_runs_a_job_for_longer_than_expected(site):
+    warm = [site.shop.quick.enqueue() for _ in range(300)]
+    slow = site.shop.hold.enqueue()
+    behind = [site.shop.quick.enqueue() for _ in range(300)]
+    site.work("process", 2)
+    site.wait_for("started", slow)
+    site.wait_for_end(*warm, *behind)
+    for _ in range(3):
+        site.wait_for_end(site.shop.quick.enqueue())
+    assert site.job(slow).state == "leased"
+
+
 def test_short_jobs_behind_a_full_worker_are_run_by_another_worker(site):
     holds = [site.shop.hold.enqueue() for _ in range(2)]
     full = site.work("process", 2)

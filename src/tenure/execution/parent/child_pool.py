@@ -63,9 +63,16 @@ class ChildPool:
         child.leaving = child.leaving or not left
         return 0 if child.leaving or not child.ready else left
 
-    def ready_count(self) -> int:
-        """How many children take orders; one that is stopped or stuck does not, and others should get its jobs."""
-        return sum(child.ready and not (child.leaving or child.paused) for child in self.children)
+    def capacity(self, slots: int) -> int:
+        """How many jobs can run at once in children of so many slots.
+
+        A child that starts, leaves, is stopped or is stuck takes no orders: other children should get its jobs. What
+        it still runs counts all the same, because the source counts it as running.
+        """
+        return sum(
+            slots if child.ready and not (child.leaving or child.paused) else len(child.pending)
+            for child in self.children
+        )
 
     def on_report(self, child: ChildProcess) -> None:
         """A child reported a result: reset the count of failed starts; the child leaves if it has grown too large."""

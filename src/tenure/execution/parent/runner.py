@@ -136,7 +136,7 @@ class ChildProcessRunner:
         self._finish(child, reports)
         if reports:
             self._pool.on_report(child)
-        self._source.resize(self._pool.ready_count() * self._slots)
+        self._source.resize(self._pool.capacity(self._slots))
         if child.closed:
             self._on_child_exit(child, {}, _NO_BLAME, child.wait_for_exit(_EXIT_TIMEOUT))
 
@@ -198,7 +198,6 @@ class ChildProcessRunner:
         if now - child.ordered_at(waiting[0]) > _MAX_ORDER_WAIT:
             # If every job runs that long, or the child is stopped, it gets no orders until it reports something.
             child.paused = min(ages.values(), default=_MAX_ORDER_WAIT) >= _MAX_ORDER_WAIT
-            self._source.resize(self._pool.ready_count() * self._slots)
         elif not (child.will_be_killed or any(self._requests.is_unwanted(child.pending[ticket]) for ticket in waiting)):
             return
         self._withdraw(child)
@@ -211,6 +210,7 @@ class ChildProcessRunner:
         waiting = [ticket for ticket in child.pending if ticket not in running]
         child.jobs -= len(waiting)
         self._return_unstarted([child.pending.pop(ticket) for ticket in waiting])
+        self._source.resize(self._pool.capacity(self._slots))
 
     def _return_unstarted(self, attempts: Sequence[Attempt]) -> None:
         """Put attempts that did not start back into the source; those lost or cancelled meanwhile end here."""
@@ -236,7 +236,7 @@ class ChildProcessRunner:
             stops = dict.fromkeys(ages, "interrupted")
         self._pool.remove(child)
         report = child.release(how)
-        self._source.resize(self._pool.ready_count() * self._slots)
+        self._source.resize(self._pool.capacity(self._slots))
         self._return_unstarted([attempt for ticket, attempt in child.pending.items() if ticket not in ages])
         for ticket, kind in outcomes_of_exit(ages, stops, blame).items():
             attempt = child.pending[ticket]
