@@ -1,6 +1,10 @@
 """What travels over the pipes between parent and child: orders to the child, reports to the parent; nothing is pickled.
 
 Each frame is a length and a msgpack value. A frame with an empty list is the child's first: it has loaded the app.
+An empty frame only wakes the parent.
+
+A child has two pipes for reports. The parent waits for the first. Reports in the second do not wake the parent: it
+reads them with the next report in the first, and every 50 ms. They are safe there when the child dies.
 """
 
 import signal
@@ -59,6 +63,7 @@ def encode_frame(value: Sequence[Order] | Report) -> bytes:
 
 READY_FRAME = encode_frame([])
 READY = READY_FRAME[_LENGTH.size :]
+WAKE_FRAME = _LENGTH.pack(0)
 
 
 class FrameReader:

@@ -26,8 +26,11 @@ class Source(Protocol):
         """Wait for the next attempt; None once there will be no more."""
         ...
 
-    def take_up_to(self, limit: int) -> list[Attempt]:
-        """At most so many of the attempts that are there now, without waiting."""
+    def take_up_to(self, limit: int, has_room: Callable[[Attempt], bool]) -> list[Attempt]:
+        """At most so many of the attempts that are there now, without waiting.
+
+        `has_room` gets each attempt that is taken and says whether another one may follow.
+        """
         ...
 
     def put_back(self, attempts: Sequence[Attempt]) -> None:

@@ -82,15 +82,18 @@ class Inbox:
                 self._last_start = time.monotonic()
                 return attempt
 
-    def take_up_to(self, limit: int) -> list[Attempt]:
+    def take_up_to(self, limit: int, has_room: Callable[[Attempt], bool]) -> list[Attempt]:
         taken: list[Attempt] = []
         if self._closed:
             return taken  # attempts that are put back now go back to their queue
         while len(taken) < limit and (self._attempts or self._open_batch()):
             try:
-                taken.append(self._attempts.popleft()[1])
+                attempt = self._attempts.popleft()[1]
             except IndexError:
                 continue  # handed back or refused in the meantime
+            taken.append(attempt)
+            if not has_room(attempt):
+                break
         if not taken and self._running < self._concurrency:
             self._on_idle()
         if taken:

@@ -31,6 +31,18 @@ CANCELLED = ("cancelled", 0, 0, ON_REQUEST, ())
 
 
 @pytest.mark.timing
+def test_a_job_that_waits_in_a_child_behind_another_is_cancelled_before_it_starts(site, counted):
+    ids = site.app.enqueue_many(site.shop.step.build(do="hold" if i == 200 else "nothing") for i in range(220))
+    site.work("process", 1)
+    site.wait_for("hold")
+    site.app.backend.control.cancel([ids[-1]])
+    [cancelled] = site.wait_for_end(ids[-1])
+    assert counted(cancelled) == ("cancelled", 0, 0)
+    site.say("released")
+    assert {counted(each) for each in site.wait_for_end(*ids[:-1])} == {("done", 0, 0)}
+    assert site.journal("nothing", ids[-1]) == []
+
+
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("handler", ["tidy_up", "tidy_up_async"])
 def test_a_job_that_is_asleep_is_woken_tidies_up_and_its_process_lives_on(site, runner, handler, story):

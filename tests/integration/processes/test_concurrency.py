@@ -4,6 +4,34 @@ import signal
 
 import pytest
 
+from tenure.execution.parent.child_process import ChildProcess
+
+
+def test_a_child_gets_many_short_jobs_at_once_and_wakes_its_parent_for_many_at_once(site, monkeypatch):
+    monkeypatch.chdir(site.folder)
+    calls = {"send": [], "read_reports": []}
+    for name, real in [(name, getattr(ChildProcess, name)) for name in calls]:
+        monkeypatch.setattr(ChildProcess, name, noting(real, calls[name]))
+    site.app.enqueue_many(site.shop.nothing.build() for _ in range(5000))
+    site.app.worker(runner="process", concurrency=1, burst=True, location="shop:app").run()
+    reads = [len(reports) for _, reports in calls["read_reports"] if reports]
+    sends = [unsent for unsent, _ in calls["send"] if unsent]
+    assert sum(reads) == 5000
+    assert len(reads) < 5000 / 10
+    assert len(sends) < 5000 / 10
+
+
+def noting(real, notes):
+    """Does as the real method of a child does, and notes whether there was something to send, and the answer."""
+
+    def call(child):
+        unsent = bool(child._unsent)
+        answer = real(child)
+        notes.append((unsent, answer))
+        return answer
+
+    return call
+
 
 def test_short_jobs_behind_a_slow_one_are_run_by_the_other_child(site, counted):
     warm = [site.shop.quick.enqueue() for _ in range(300)]  # so fast that a child is given many ahead
@@ -18,6 +46,14 @@ def test_short_jobs_behind_a_slow_one_are_run_by_the_other_child(site, counted):
     assert len(site.journal("ran")) == 600
     worker.send(signal.SIGTERM)
     assert worker.end().code == 0
+
+
+def test_short_jobs_before_a_slow_one_are_settled_while_it_runs(site):
+    ids = site.app.enqueue_many(site.shop.step.build(do="hold" if i == 1000 else "nothing") for i in range(1001))
+    site.work("process", 1)
+    site.wait_for("hold")
+    site.wait_for_end(*ids[:1000])
+    assert site.job(ids[1000]).state == "leased"
 
 
 def test_an_idle_child_gets_new_jobs_while_another_runs_a_job_for_longer_than_expected(site):

@@ -13,6 +13,7 @@ DEATHS = [
     ("kill", "was killed by SIGKILL"),
     ("close", "closed its pipes or wrote invalid data to them, and was killed"),
     ("garble", "closed its pipes or wrote invalid data to them, and was killed"),
+    ("garble quietly", "closed its pipes or wrote invalid data to them, and was killed"),
 ]
 
 
@@ -63,6 +64,27 @@ def test_a_job_that_kills_its_process_every_time_is_dead_as_a_crash_loop_with_th
     assert f"about to {how}" in failure.trace
     assert {counted(site.job(other)) for other in others} == {("done", 0, 0)}
     nobody_left(worker)
+
+
+@pytest.mark.parametrize("how", [how for how, _ in DEATHS])
+def test_a_crash_among_many_short_jobs_is_charged_to_the_one_that_ran_and_no_other_runs_twice(site, how, counted):
+    before, after = ([site.shop.step.build() for _ in range(200)] for _ in range(2))
+    ids = site.app.enqueue_many([*before, site.shop.step.build(do=how), *after])
+    assert site.burst("process", 1).code == 0
+    culprit = ids.pop(len(before))
+    assert counted(site.job(culprit)) == ("done", 0, 1)
+    assert {counted(site.job(id)) for id in ids} == {("done", 0, 0)}
+    assert sorted(id for id, _, _ in site.journal("nothing")) == sorted(ids)
+
+
+def test_jobs_behind_one_in_a_child_that_is_killed_are_charged_nothing(site, counted):
+    ids = site.app.enqueue_many(site.shop.step.build(do="hold" if i == 200 else "nothing") for i in range(400))
+    worker = site.work("process", 1)
+    pid = site.wait_for("hold")
+    worker.send(signal.SIGKILL, pid)
+    ended = site.wait_for_end(*ids)
+    assert [counted(each) for each in ended] == [("done", 0, int(i == 200)) for i in range(400)]
+    assert len(site.journal("nothing")) == 399
 
 
 @pytest.mark.parametrize("runner", ["threads", "event_loop"])

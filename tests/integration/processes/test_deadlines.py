@@ -16,6 +16,16 @@ def ran_for(site, record):
 
 @pytest.mark.timing
 @pytest.mark.slow
+def test_the_time_of_a_job_counts_from_its_own_start_and_not_from_that_of_the_jobs_sent_with_it(site, counted):
+    warm = site.app.enqueue_many(site.shop.step.build() for _ in range(200))
+    slow = [site.shop.step.using(timeout=1).enqueue(do="sleep") for _ in range(10)]
+    late = site.shop.step.using(timeout=0.5).enqueue(do="hold")
+    after = site.app.enqueue_many(site.shop.step.build() for _ in range(50))
+    assert site.burst("process", 1).code == 1
+    assert {counted(site.job(id)) for id in (*warm, *slow, *after)} == {("done", 0, 0)}
+    assert (counted(site.job(late)), site.job(late).reason) == (("dead", 1, 0), "timeout")
+
+
 @pytest.mark.parametrize("runner", CHILDREN)
 def test_a_call_that_locks_the_interpreter_for_longer_than_the_lease_keeps_its_lease(site, runner, counted):
     id = site.shop.seize.enqueue(seconds=3)

@@ -26,6 +26,16 @@ def test_children_die_with_their_worker_even_while_they_call_c_with_the_interpre
 
 
 @pytest.mark.slow
+def test_a_worker_killed_among_many_short_jobs_loses_none_and_costs_none_anything(site, counted):
+    ids = site.app.enqueue_many(site.shop.step.build(do="hold" if i == 200 else "nothing") for i in range(400))
+    worker = site.work("process", 1, lease=1)
+    site.wait_for("hold")
+    worker.send(signal.SIGKILL)
+    site.say("released")
+    site.work("process", 1, lease=1)
+    assert {counted(each) for each in site.wait_for_end(*ids)} == {("done", 0, 0)}
+
+
 def test_two_workers_that_vanish_in_a_row_cost_their_jobs_nothing(site, counted, nobody_left):
     id, waiting = site.shop.hold.enqueue(), site.shop.quick.using(delay=1).enqueue()
     for deaths in (1, 2):

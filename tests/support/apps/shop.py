@@ -58,6 +58,11 @@ def quick(number: int = 0) -> int:
 
 
 @app.job
+def nothing() -> None:
+    """The shortest job."""
+
+
+@app.job
 async def glide(number: int = 0) -> int:
     note("ran")
     await asyncio.sleep(0)
@@ -168,6 +173,12 @@ def garble() -> None:
     time.sleep(HOUR)
 
 
+def garble_quietly() -> None:
+    """The same with the pipe for which the parent does not wait."""
+    os.write(int(sys.argv[-4]), b"\xff" * 64)
+    time.sleep(HOUR)
+
+
 DEATHS = {
     "exit 0": exit_0,
     "exit 1": exit_1,
@@ -176,6 +187,7 @@ DEATHS = {
     "kill": kill_itself,
     "close": close_everything,
     "garble": garble,
+    "garble quietly": garble_quietly,
 }
 
 
@@ -187,6 +199,17 @@ def die(ctx: Context, how: str, times: int = HOUR) -> str:
         sys.stderr.write(f"about to {how}\n")
         DEATHS[how]()
     return "survived"
+
+
+STEPS = {**DEATHS, "nothing": lambda: None, "hold": until_released, "sleep": lambda: time.sleep(0.2)}
+
+
+@app.job(backoff="none")
+def step(ctx: Context, do: str = "nothing") -> None:
+    """As a rule so short that a child gets many of them at once; the first attempt may do something else."""
+    note(do.replace(" ", "-"))
+    if ctx.crashes == 0:
+        STEPS[do]()
 
 
 @app.job(backoff="none")

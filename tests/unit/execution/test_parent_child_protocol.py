@@ -2,9 +2,11 @@
 
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from tenure.execution.child.process import JobReports
 from tenure.execution.protocol import FrameReader, InvalidFrame, Order, decode_orders, decode_report, encode_frame
 from tenure.execution.shared_memory import SharedMemory
 
@@ -55,6 +57,41 @@ def test_a_pulse_and_a_blame_are_seen_by_the_parent(marks):
     assert before == (0.0, 0)
     assert parent.last_heartbeat() > 0
     assert parent.blocking_ticket() == 7
+
+
+@pytest.fixture
+def run_jobs():
+    """Reports jobs with these handlers and durations; what the parent notices of each, in order."""
+    noticed = []
+    orders = SimpleNamespace(
+        report=lambda slot, order, outcome: noticed.append(f"woken by {order}"),
+        report_quietly=lambda slot, order, outcome: noticed.append("nothing"),
+    )
+    reports = JobReports(orders, SimpleNamespace(wake_parent=lambda: noticed.append("woken")))
+
+    def run(*jobs, may_wait=True):
+        noticed.clear()
+        for handler, seconds in jobs:
+            attempt = SimpleNamespace(envelope=SimpleNamespace(job=handler))
+            reports.before(attempt)
+            reports.report(handler, attempt, SimpleNamespace(seconds=seconds), may_wait=may_wait)
+        return noticed
+
+    return run
+
+
+def test_a_short_job_wakes_the_parent_only_if_others_wait_for_that(run_jobs):
+    assert run_jobs(("noop", 0.0001), ("noop", 0.0001)) == ["nothing", "nothing"]
+    assert run_jobs(("noop", 0.0001), may_wait=False) == ["woken by noop"]
+
+
+def test_a_job_that_took_long_wakes_the_parent(run_jobs):
+    assert run_jobs(("noop", 0.0001), ("noop", 0.002)) == ["nothing", "woken by noop"]
+
+
+def test_reports_do_not_wait_behind_a_job_that_may_take_long(run_jobs):
+    assert run_jobs(("noop", 0.0001), ("new", 0.0001), ("new", 0.0001)) == ["nothing", "woken", "nothing", "nothing"]
+    assert run_jobs(("noop", 0.002), ("noop", 0.0001)) == ["woken by noop", "nothing"]
 
 
 @pytest.mark.parametrize("size", [1, 3, 64, 100_000])

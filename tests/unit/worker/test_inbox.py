@@ -39,8 +39,19 @@ def attempts(attempt_of, opened):
     return made
 
 
+def always(attempt):
+    return True
+
+
 def leases(attempts):
     return [attempt.ticket for attempt in attempts]
+
+
+def test_no_attempt_is_taken_behind_one_that_leaves_no_room(inbox, attempts):
+    inbox.fill(leases(attempts))
+
+    assert inbox.take_up_to(3, lambda attempt: attempt is not attempts[1]) == attempts[:2]
+    assert inbox.take_up_to(3, always) == attempts[2:]
 
 
 def test_attempts_are_taken_in_the_order_they_came(inbox, attempts):
@@ -119,28 +130,28 @@ def test_an_empty_inbox_gives_nothing_back(inbox):
 def test_many_attempts_can_be_taken_without_waiting(inbox, attempts):
     inbox.fill(leases(attempts))
 
-    assert [inbox.take_up_to(2), inbox.take_up_to(2), inbox.take_up_to(2)] == [attempts[:2], attempts[2:], []]
+    assert [inbox.take_up_to(2, always) for _ in range(3)] == [attempts[:2], attempts[2:], []]
 
 
 def test_attempts_put_back_come_first_again(inbox, attempts):
     inbox.fill(leases(attempts))
-    taken = inbox.take_up_to(2)
+    taken = inbox.take_up_to(2, always)
 
     inbox.put_back(taken)
 
-    assert inbox.take_up_to(3) == attempts
+    assert inbox.take_up_to(3, always) == attempts
 
 
 def test_attempts_put_back_are_old_enough_to_be_handed_back(inbox, attempts):
     inbox.fill(leases(attempts))
 
-    inbox.put_back(inbox.take_up_to(3))
+    inbox.put_back(inbox.take_up_to(3, always))
 
     assert inbox.take_back(0.25) == leases(attempts)
 
 
 def test_finding_nothing_to_take_tells_that_the_inbox_is_idle(inbox, idle):
-    inbox.take_up_to(5)
+    inbox.take_up_to(5, always)
 
     assert idle.is_set()
 
@@ -152,7 +163,7 @@ def test_attempts_whose_lease_was_lost_are_forgotten(inbox, attempt_of, opened):
 
     assert inbox.discard([lost.ticket]) == [lost.ticket]
     assert inbox.discard([lost.ticket]) == []
-    assert inbox.take_up_to(5) == [mine]
+    assert inbox.take_up_to(5, always) == [mine]
 
 
 def test_a_grown_runner_demands_more(inbox):
@@ -194,12 +205,12 @@ def test_who_asked_for_room_in_vain_hears_once_that_few_are_left():
     inbox.fill([object() for _ in range(45)])
     assert inbox.demand(unsettled=45) == 0
 
-    inbox.take_up_to(10)
+    inbox.take_up_to(10, always)
     assert not heard.is_set()
-    inbox.take_up_to(10)
+    inbox.take_up_to(10, always)
     assert heard.is_set()
     heard.clear()
-    inbox.take_up_to(25)
+    inbox.take_up_to(25, always)
     assert not heard.is_set()
 
 

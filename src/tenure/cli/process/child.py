@@ -1,6 +1,7 @@
 """The program of a child process: load the app, then run the jobs that the parent sends.
 
-The parent runs it as `python -m tenure.cli.process.child LOCATION KIND PARENT SLOTS ORDERS REPORTS MARKS OUTPUT`.
+The parent runs it as
+`python -m tenure.cli.process.child LOCATION KIND PARENT SLOTS ORDERS QUIET_REPORTS REPORTS MARKS OUTPUT`.
 """
 
 import sys
@@ -15,7 +16,7 @@ from tenure.execution.shared_memory import SharedMemory
 
 
 def main(location: str, kind: str, *numbers: str) -> None:
-    parent, slots, orders, reports, marks, raw_output = map(int, numbers)
+    parent, slots, orders, quiet_reports, reports, marks, raw_output = map(int, numbers)
     set_process_title("tenure: child")
     die_with_parent(parent)
     leave_signals_to_parent()
@@ -23,7 +24,7 @@ def main(location: str, kind: str, *numbers: str) -> None:
     app.discover(*app.settings.modules)
     if app.settings.log_format == "json":  # else Python prints warnings and errors as they are
         set_up_logging(0, debug=False, style="json")
-    pipes = OrderPipes(orders, reports, raw_output)
+    pipes = OrderPipes(orders, quiet_reports, reports, raw_output)
     memory = SharedMemory(slots, marks)
     LeaseMonitor(memory)
     pipes.report_ready()

@@ -15,28 +15,31 @@ from tenure.definition.handler import Handler
 from tenure.errors import NewerPayload, UnknownHandler
 from tenure.execution.attempt import Attempt, check_version
 from tenure.execution.outcome import Outcome, OutcomeKind
-from tenure.execution.protocol import READY_FRAME, FrameReader, Order, Report, decode_orders, encode_frame
+from tenure.execution.protocol import READY_FRAME, WAKE_FRAME, FrameReader, Order, Report, decode_orders, encode_frame
 from tenure.execution.shared_memory import SharedMemory
 from tenure.wire.envelope import Envelope, peek
 
 _EX_SOFTWARE = 70  # of sysexits.h
 _UNKNOWN_HANDLER_DELAY = 5.0
+_MAX_QUIET_BYTES = 512  # a pipe has room for 64 KiB: the reports of 128 jobs, while the parent reads none
 Resolve = Callable[[str], Handler]
 
 
 class OrderPipes:
-    """The child's two pipe ends: orders come in, reports go out. A copy of the process made by fork has neither.
+    """The child's pipe ends: orders come in, reports go out. A copy of the process made by fork has none of them.
 
     `raw_output` is the descriptor of the file for what jobs write past `sys.stdout`.
     """
 
-    def __init__(self, orders: int, reports: int, raw_output: int) -> None:
+    def __init__(self, orders: int, quiet_reports: int, reports: int, raw_output: int) -> None:
+        """`quiet_reports` is the pipe for which the parent does not wait."""
         self.orders = orders
+        self._quiet_reports = quiet_reports
         self._reports = reports
         self.raw_output = raw_output
         self._frames = FrameReader()
         self._writing = threading.Lock()  # a frame larger than PIPE_BUF must not be mixed with another one
-        for descriptor in (orders, reports, raw_output):
+        for descriptor in (orders, quiet_reports, reports, raw_output):
             os.set_inheritable(descriptor, False)
         os.register_at_fork(after_in_child=self.close)
 
@@ -54,9 +57,17 @@ class OrderPipes:
         with self._writing:
             _write_all(self._reports, data)
 
+    def report_quietly(self, report: Report) -> None:
+        """Report without waking the parent, unless the report is large."""
+        data = encode_frame(report)
+        _write_all(self._quiet_reports if len(data) <= _MAX_QUIET_BYTES else self._reports, data)
+
+    def wake_parent(self) -> None:
+        _write_all(self._reports, WAKE_FRAME)
+
     def close(self) -> None:
         """The parent notices the child's end by the end of these pipes, so no copy may hold them open."""
-        for descriptor in (self.orders, self._reports):
+        for descriptor in (self.orders, self._quiet_reports, self._reports):
             with suppress(OSError):
                 os.close(descriptor)
 
@@ -89,6 +100,10 @@ class OrderHandler:
 
     def report(self, slot: int, order: Order, outcome: Outcome) -> None:
         self.report_all([(slot, Report(order.ticket, outcome))])
+
+    def report_quietly(self, slot: int, order: Order, outcome: Outcome) -> None:
+        self._pipes.report_quietly(Report(order.ticket, outcome))
+        self._memory.clear(slot)
 
     def report_all(self, reports: Sequence[tuple[int, Report]]) -> None:
         """Write all reports at once, and only then clear their slots."""

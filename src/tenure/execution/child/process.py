@@ -6,18 +6,21 @@ import os
 import select
 import signal
 import sys
+from collections import deque
 from contextlib import suppress
 
 from tenure.clock import Clock
-from tenure.execution.attempt import Performer
+from tenure.execution.attempt import Attempt, Performer
 from tenure.execution.child.orders import OrderHandler, OrderPipes, Resolve
-from tenure.execution.outcome import Capture
+from tenure.execution.outcome import Capture, Outcome
+from tenure.execution.protocol import Order
 from tenure.execution.raw_output import RawOutput
 from tenure.execution.shared_memory import SharedMemory, SharedMemoryLink
 
 _STREAMS = (0, 1, 2)
 _SIGNALS = (int(signal.SIGTERM), int(signal.SIGINT), int(signal.SIGALRM))
 _SIG_SETMASK = int(signal.SIG_SETMASK)
+_SHORT_SECONDS = 0.001
 _FIRST_COPY = 100  # copies of the streams get numbers from here on
 
 
@@ -28,19 +31,54 @@ def run_one_at_a_time(pipes: OrderPipes, memory: SharedMemory, resolve: Resolve,
     capture = Capture(raw)
     with raw.installed(), capture.installed(), Performer(clock, capture=capture) as performer:
         memory.set_cancel_signal(signal.SIGALRM)
-        cleanup = ProcessCleanup()
+        cleanup, reports = ProcessCleanup(), JobReports(orders, pipes)
         while (batch := pipes.read()) is not None:
             raw.pass_on()
-            for order in batch:
+            waiting, half = deque(batch), len(batch) // 2
+            while waiting:
+                order = waiting.popleft()
                 attempt = orders.start(0, order)
                 if attempt is None:
                     continue
+                reports.before(attempt)
                 outcome = performer.perform(attempt, SharedMemoryLink(memory, 0, order.ticket))
                 is_clean = cleanup.restore()
-                orders.report(0, order, outcome)
+                reports.report(order, attempt, outcome, may_wait=len(waiting) not in (0, half))
                 if not is_clean or (outcome.failure is not None and outcome.failure.type == "MemoryError"):
                     pipes.close()  # the state of this process is unknown: the next job gets a fresh one
                     return
+
+
+class JobReports:
+    """Reports each job at once, and wakes the parent for many short jobs together.
+
+    A wake-up takes more CPU than all the rest of a job that does nothing. The parent is woken in the middle of the
+    orders, so that it sends the next ones in time, at their end, and before a job that may take long.
+    """
+
+    def __init__(self, orders: OrderHandler, pipes: OrderPipes) -> None:
+        self._orders = orders
+        self._pipes = pipes
+        self._short_handlers: set[str] = set()  # whose last job took less than a millisecond
+        self._has_unread = False
+
+    def before(self, attempt: Attempt) -> None:
+        """A job starts: if it may take long, the parent must not wait until its end for the reports before it."""
+        if self._has_unread and attempt.envelope.job not in self._short_handlers:
+            self._pipes.wake_parent()
+            self._has_unread = False
+
+    def report(self, order: Order, attempt: Attempt, outcome: Outcome, *, may_wait: bool) -> None:
+        if outcome.seconds < _SHORT_SECONDS:
+            self._short_handlers.add(attempt.envelope.job)
+        else:
+            self._short_handlers.discard(attempt.envelope.job)
+            may_wait = False
+        self._has_unread = may_wait
+        if may_wait:
+            self._orders.report_quietly(0, order, outcome)
+        else:
+            self._orders.report(0, order, outcome)
 
 
 class ProcessCleanup:

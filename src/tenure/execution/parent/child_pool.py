@@ -63,6 +63,10 @@ class ChildPool:
         child.leaving = child.leaving or not left
         return 0 if child.leaving or not child.ready else left
 
+    def has_idle_child(self) -> bool:
+        """Whether a child waits for orders."""
+        return any(child.ready and not (child.pending or child.leaving or child.paused) for child in self.children)
+
     def capacity(self, slots: int) -> int:
         """How many jobs can run at once in children of so many slots.
 

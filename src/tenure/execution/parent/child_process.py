@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from tenure.execution.attempt import Attempt
+from tenure.execution.parent.workload import Workload
 from tenure.execution.protocol import (
     PARENT_SIGNALS,
     READY,
@@ -50,10 +51,11 @@ class ChildProcess:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], slots: int) -> None:
         orders_out, self.orders = os.pipe()
         self.reports, reports_in = os.pipe()
+        self._quiet_reports, quiet_in = os.pipe()
         errors, errors_in = os.pipe()
         self.memory = SharedMemory(slots)
         self.raw_output = RawOutput()
-        descriptors = (orders_out, reports_in, self.memory.descriptor, self.raw_output.descriptor)
+        descriptors = (orders_out, quiet_in, reports_in, self.memory.descriptor, self.raw_output.descriptor)
         try:
             with _parent_signals_blocked():
                 self._process = subprocess.Popen(
@@ -65,21 +67,23 @@ class ChildProcess:
                     process_group=0,
                 )
         except OSError:
-            for descriptor in (self.orders, self.reports, errors):
+            for descriptor in (self.orders, self.reports, self._quiet_reports, errors):
                 os.close(descriptor)
             self.memory.close()
             self.raw_output.close()
             raise
         finally:
-            for descriptor in (orders_out, reports_in, errors_in):
+            for descriptor in (orders_out, reports_in, quiet_in, errors_in):
                 os.close(descriptor)
         self._stderr = _StderrRelay(errors)
-        for descriptor in (self.orders, self.reports):
+        for descriptor in (self.orders, self.reports, self._quiet_reports):
             os.set_blocking(descriptor, False)
-        self._frames = FrameReader()
+        # In this order: a report that wakes the parent comes after those that did not.
+        self._report_pipes = [(self.reports, FrameReader()), (self._quiet_reports, FrameReader())]
         self._unsent = bytearray()
         self.started = time.monotonic()
         self.pending: dict[int, Attempt] = {}
+        self.workload = Workload(slots)
         self._ordered: deque[tuple[int, float]] = deque()
         self._cancel_requested: set[int] = set()
         self.pipe_is_full = False
@@ -97,13 +101,20 @@ class ChildProcess:
         return self._process.pid
 
     def add_orders(self, attempts: Mapping[int, Attempt]) -> None:
-        """Queue orders for these attempts; `send` sends them."""
+        """Queue orders for these attempts, which `workload` has counted; `send` sends them."""
         self.pending.update(attempts)
         self.jobs += len(attempts)
         self._ordered.append((max(attempts), time.monotonic()))
         orders = [_to_order(ticket, attempt) for ticket, attempt in attempts.items()]
         for start in range(0, len(orders), _ORDERS_PER_FRAME):
             self._unsent += encode_frame(orders[start : start + _ORDERS_PER_FRAME])
+
+    def end_order(self, ticket: int) -> Attempt | None:
+        """Remove an order that was reported or withdrawn; None if it was removed before."""
+        attempt = self.pending.pop(ticket, None)
+        if attempt is not None:
+            self.workload.remove(attempt)
+        return attempt
 
     def ordered_at(self, ticket: int) -> float:
         """When this ticket was ordered. Call it with the oldest pending ticket: it forgets all older ones."""
@@ -126,21 +137,25 @@ class ChildProcess:
     def read_reports(self) -> list[Report]:
         """The reports that have arrived; `closed` is set once no more can come."""
         reports: list[Report] = []
+        for descriptor, frames in self._report_pipes:
+            self._read_pipe(descriptor, frames, reports)
+        return reports
+
+    def _read_pipe(self, descriptor: int, frames: FrameReader, reports: list[Report]) -> None:
         try:
-            while data := os.read(self.reports, _READ_BYTES):
-                for frame in self._frames.feed(data):
+            while data := os.read(descriptor, _READ_BYTES):
+                for frame in frames.feed(data):
                     if frame == READY:
                         self.ready = True
-                    else:
+                    elif frame:
                         reports.append(decode_report(frame))
                 if len(data) < _READ_BYTES:
-                    return reports
+                    return
             self.closed = True
         except BlockingIOError:
-            return reports
+            return
         except InvalidFrame:
             self.closed = True
-        return reports
 
     def request_cancel(self, ticket: int) -> None:
         """Ask the child, once, to cancel this job."""
@@ -178,6 +193,7 @@ class ChildProcess:
         """Free pipes and memory of a child that has ended."""
         self.retire()
         os.close(self.reports)
+        os.close(self._quiet_reports)
         self.memory.close()
         self.raw_output.close()
         return ExitReport(how, default_redactor().text(self._stderr.last_lines(wait=0.2)))

@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -30,16 +31,15 @@ from tenure.execution.parent.stop_rules import (
     stop_reason,
     will_be_killed,
 )
+from tenure.execution.parent.workload import Durations, record_duration
 from tenure.execution.protocol import Report
 from tenure.execution.runner import Done, RecycleLimits, Source
 
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.05
-_QUEUED_WORK_SECONDS = 0.01  # work that a child holds beyond what it runs: covers the time of a report and a new order
-_MAX_QUEUED_ORDERS = 128
 _MAX_ORDER_WAIT = 0.25  # seconds; orders that have waited longer in a child are withdrawn
-_SMOOTHING = 0.1
+_MAX_WAIT_BESIDE_IDLE = 0.05  # the same while another child has nothing to do
 _EXIT_TIMEOUT = 0.5  # for a child that has closed its pipes: if it is dying, it ends at once
 _NO_BLAME = Blame(0, frozen=False)
 
@@ -56,7 +56,7 @@ class ChildProcessRunner:
         self._slots = slots
         self._clock = clock
         self._tickets = count(1)
-        self._mean_seconds: float | None = None
+        self._durations: Durations = {}
         self._check_at = 0.0
         self._stop_now = False
         self._reload = False
@@ -108,19 +108,13 @@ class ChildProcessRunner:
 
     def _order(self) -> None:
         """Take attempts from the source for the children that have room, the emptiest child first."""
-        queued = self._orders_to_queue()
+        durations = self._durations
         for child in sorted(self._pool.children, key=lambda each: len(each.pending)):
-            room = self._slots + queued - len(child.pending)
-            if room * 2 > queued and not (child.paused or child.will_be_killed):
-                attempts = self._source.take_up_to(min(room, self._pool.jobs_left(child)))
+            if not (child.paused or child.will_be_killed) and child.workload.is_low(durations):
+                has_room = partial(child.workload.add, durations)
+                attempts = self._source.take_up_to(self._pool.jobs_left(child), has_room)
                 if attempts:
                     child.add_orders({next(self._tickets): attempt for attempt in attempts})
-
-    def _orders_to_queue(self) -> int:
-        """How many orders a child may hold beyond those that it runs; none until the first job has ended."""
-        if self._mean_seconds is None:
-            return 0
-        return min(_MAX_QUEUED_ORDERS, int(self._slots * _QUEUED_WORK_SECONDS / max(self._mean_seconds, 1e-6)))
 
     def _wait_for_reports(self, wake_reader: socket.socket) -> None:
         for child in self._pool.children:
@@ -143,10 +137,9 @@ class ChildProcessRunner:
     def _finish(self, child: ChildProcess, reports: Iterable[Report]) -> None:
         for report in reports:
             child.paused = False  # a report on a withdrawn order counts too: the child has a free slot
-            attempt = child.pending.pop(report.ticket, None)
+            attempt = child.end_order(report.ticket)
             if attempt is not None:  # else the parent withdrew it at the moment it started
-                seconds, mean = report.outcome.seconds, self._mean_seconds
-                self._mean_seconds = seconds if mean is None else mean + _SMOOTHING * (seconds - mean)
+                record_duration(self._durations, attempt.envelope.job, report.outcome.seconds)
                 self._done(attempt, report.outcome)
 
     def _check_children(self) -> None:
@@ -160,6 +153,9 @@ class ChildProcessRunner:
         leases_end = now + self._source.seconds_left()
         for child in list(self._pool.children):
             child.memory.set_leases_end(leases_end)
+            self._read_reports(child)  # those that did not wake this process
+            if child.closed:
+                continue
             self._pool.check(child, now)
             child.raw_output.trim()
             ages = _ages(child, now)
@@ -195,9 +191,10 @@ class ChildProcessRunner:
     def _check_waiting_orders(self, child: ChildProcess, ages: Mapping[int, float], now: float) -> None:
         """Withdraw orders if one has waited too long, is unwanted, or would be killed with its child."""
         waiting = [ticket for ticket in child.pending if ticket not in ages]
-        if now - child.ordered_at(waiting[0]) > _MAX_ORDER_WAIT:
+        longest = _MAX_WAIT_BESIDE_IDLE if self._pool.has_idle_child() else _MAX_ORDER_WAIT
+        if now - child.ordered_at(waiting[0]) > longest:
             # If every job runs that long, or the child is stopped, it gets no orders until it reports something.
-            child.paused = min(ages.values(), default=_MAX_ORDER_WAIT) >= _MAX_ORDER_WAIT
+            child.paused = min(ages.values(), default=longest) >= longest
         elif not (child.will_be_killed or any(self._requests.is_unwanted(child.pending[ticket]) for ticket in waiting)):
             return
         self._withdraw(child)
@@ -209,7 +206,7 @@ class ChildProcessRunner:
         self._finish(child, child.read_reports())  # a job whose slot is cleared by now has been reported
         waiting = [ticket for ticket in child.pending if ticket not in running]
         child.jobs -= len(waiting)
-        self._return_unstarted([child.pending.pop(ticket) for ticket in waiting])
+        self._return_unstarted([attempt for ticket in waiting if (attempt := child.end_order(ticket))])
         self._source.resize(self._pool.capacity(self._slots))
 
     def _return_unstarted(self, attempts: Sequence[Attempt]) -> None:
