@@ -60,7 +60,10 @@ class OrderPipes:
     def report_quietly(self, report: Report) -> None:
         """Report without waking the parent, unless the report is large."""
         data = encode_frame(report)
-        _write_all(self._quiet_reports if len(data) <= _MAX_QUIET_BYTES else self._reports, data)
+        if len(data) <= _MAX_QUIET_BYTES:
+            os.write(self._quiet_reports, data)  # so few bytes are always written at once
+        else:
+            _write_all(self._reports, data)
 
     def wake_parent(self) -> None:
         _write_all(self._reports, WAKE_FRAME)

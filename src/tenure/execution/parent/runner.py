@@ -161,7 +161,7 @@ class ChildProcessRunner:
             ages = _ages(child, now)
             self._forward_cancels(child, ages, now)
             stops = self._stop_reasons(child, ages, now)
-            # A slot of the shared memory may be half-written, so the reasons are read twice.
+            # The child may start its next job between the ticket and the time of a slot, so they are read twice.
             if stops and stops == self._stop_reasons(child, _ages(child, now), now):
                 memory = child.memory
                 blame = Blame(memory.blocking_ticket(), frozen=now - memory.last_heartbeat() > FROZEN_AFTER)
