@@ -63,6 +63,16 @@ def test_a_stopped_child_keeps_its_lease_until_its_deadline_and_is_then_killed(s
     assert child not in worker.family()
 
 
+def test_a_job_that_stops_its_process_among_many_short_ones_costs_the_others_nothing(site, counted):
+    steps = site.shop.step.using(timeout=1)
+    ids = site.app.enqueue_many(steps.build(do="stop" if i == 200 else "nothing") for i in range(400))
+    assert site.burst("process", 2).code == 1
+    stopped = site.job(ids.pop(200))
+    assert (counted(stopped), stopped.reason) == (("dead", 1, 0), "timeout")
+    assert {counted(site.job(id)) for id in ids} == {("done", 0, 0)}
+    assert sorted(id for id, _, _ in site.journal("nothing")) == sorted(ids)
+
+
 def test_a_worker_stopped_for_moments_in_the_midst_of_its_work_runs_nothing_twice(site, counted):
     ids = site.app.enqueue_many(site.shop.quick.build(number=number) for number in range(3000))
     worker = site.work("process", 2)

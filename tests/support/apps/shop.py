@@ -201,7 +201,13 @@ def die(ctx: Context, how: str, times: int = HOUR) -> str:
     return "survived"
 
 
-STEPS = {**DEATHS, "nothing": lambda: None, "hold": until_released, "sleep": lambda: time.sleep(0.2)}
+STEPS = {
+    **DEATHS,
+    "nothing": lambda: None,
+    "hold": until_released,
+    "sleep": lambda: time.sleep(0.2),
+    "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+}
 
 
 @app.job(backoff="none")

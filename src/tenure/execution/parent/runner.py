@@ -9,7 +9,7 @@ import logging
 import selectors
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -134,9 +134,10 @@ class ChildProcessRunner:
         if child.closed:
             self._on_child_exit(child, {}, _NO_BLAME, child.wait_for_exit(_EXIT_TIMEOUT))
 
-    def _finish(self, child: ChildProcess, reports: Iterable[Report]) -> None:
-        for report in reports:
+    def _finish(self, child: ChildProcess, reports: Sequence[Report]) -> None:
+        if reports:
             child.paused = False  # a report on a withdrawn order counts too: the child has a free slot
+        for report in reports:
             attempt = child.end_order(report.ticket)
             if attempt is not None:  # else the parent withdrew it at the moment it started
                 record_duration(self._durations, attempt.envelope.job, report.outcome.seconds)
