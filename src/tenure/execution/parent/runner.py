@@ -238,6 +238,7 @@ class ChildProcessRunner:
         self._return_unstarted([attempt for ticket, attempt in child.pending.items() if ticket not in ages])
         for ticket, kind in outcomes_of_exit(ages, stops, blame).items():
             attempt = child.pending[ticket]
+            record_duration(self._durations, attempt.envelope.job, ages[ticket])
             if kind != "lost" and self._requests.is_cancelled(attempt):
                 kind = "cancelled"  # after a cancel request every end counts as cancelled
             self._done(attempt, self._outcome(kind, attempt, ages[ticket], None if stops else report))
