@@ -5,11 +5,12 @@ one JSON value as its last line. An adapter is a module of these functions, plai
 
     open(), close()                    connect and disconnect; may be missing
     setup()                            make what the peer needs on an empty server; may be missing
-    send(job, i, pad)                  enqueue one
+    send(job, i, pad)                  enqueue one; `pad` is its payload, any JSON value
     send_many(job, indexes, pad)       enqueue many; missing where the peer has no such call
     send_from_asyncio(job, i, pad)     enqueue one without blocking the event loop; where `send` is no coroutine
     send_later(job, i, seconds)        enqueue one that is due later; may be missing
     send_ranked(job, i, urgent)        enqueue one that may overtake others; may be missing
+    kept()                             how many results the peer keeps now; missing where it keeps none
     worker(processes, job)             the commands that together run so many processes
 """
 
@@ -50,7 +51,7 @@ class Box:
 
 
 async def one(adapter: ModuleType, order: Order) -> int:
-    job, pad, sent = order["job"], "x" * order["pad"], 0
+    job, pad, sent = order["job"], order["pad"], 0
     send: Callable[..., Awaitable[object]] = adapter.send
     if inspect.iscoroutinefunction(send):
         for step in Box(order).steps():
@@ -66,13 +67,13 @@ async def one(adapter: ModuleType, order: Order) -> int:
 async def many(adapter: ModuleType, order: Order) -> int:
     sent = 0
     for step in Box(order).steps(CHUNK):
-        await _settled(adapter.send_many(order["job"], list(step), "x" * order["pad"]))
+        await _settled(adapter.send_many(order["job"], list(step), order["pad"]))
         sent = step.stop
     return sent
 
 
 async def gathered(adapter: ModuleType, order: Order) -> int:
-    job, pad, sent = order["job"], "x" * order["pad"], 0
+    job, pad, sent = order["job"], order["pad"], 0
     send = getattr(adapter, "send_from_asyncio", adapter.send)
     for step in Box(order).steps(AT_ONCE):
         await asyncio.gather(*(send(job, i, pad) for i in step))
@@ -139,6 +140,8 @@ async def obey(adapter: ModuleType, order: Order) -> object:
             await _settled(getattr(adapter, "setup", _nothing)())
         if order["do"] == "worker":
             return adapter.worker(order["processes"], order["job"])
+        if order["do"] == "count":
+            return await _settled(getattr(adapter, "kept", _nothing)())
         if not _can(adapter, order["way"]):
             return None
         cpu, begun = time.process_time(), time.perf_counter()

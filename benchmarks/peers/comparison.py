@@ -67,13 +67,13 @@ class Comparison:
             return self._leave_out(peer, str(reason))
         except Failed as reason:
             self._reasons[key] = str(reason)
-            return self.tell(f"{row.name:<14}{peer.name:<28}{reason}")
+            return self.tell(f"{row.name:<16}{peer.name:<28}{reason}")
         if numbers is None:
             self._reasons[key] = "not offered, or not measured"
             return None
         self._found.setdefault(key, []).append(numbers)
         told = "   ".join(f"{name} {value:,.5g}" for name, value in numbers.items())
-        return self.tell(f"{number + 1}  {row.name:<14}{peer.name:<28}{told}")
+        return self.tell(f"{number + 1}  {row.name:<16}{peer.name:<28}{told}")
 
     def _leave_out(self, peer: Peer, reason: str) -> None:
         self._absent[peer.name] = reason

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from benchmarks.payloads import Payload, records
 from benchmarks.peers import processes
 from benchmarks.peers.kills import SLOTS, kills
 from benchmarks.peers.stand import BOOT, Failed, Stand, Workers
 
 Numbers = dict[str, float]
+KEPT_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,9 @@ class Row:
     slots: int = 0
 
 
-def enqueue(stand: Stand, budget: Budget, way: str = "one", pad: int = 0) -> Numbers | None:
+def enqueue(stand: Stand, budget: Budget, way: str = "one", work: str = "noop", pad: Payload = "") -> Numbers | None:
     """From one process; one by one means that each is stored before the next is sent."""
-    sent = stand.send(stand.job("noop"), budget.jobs, budget.seconds, way, pad=pad)
+    sent = stand.send(stand.job(work), budget.jobs, budget.seconds, way, pad=pad)
     return sent and {"jobs/s": sent.rate, "client CPU µs": sent.cpu / sent.jobs * 1e6}
 
 
@@ -52,7 +54,7 @@ def drain(
     work: str = "noop",
     style: str | None = None,
     count: int = 1,
-    pad: int = 0,
+    pad: Payload = "",
 ) -> Numbers | None:
     """A backlog run by so many worker processes, and what that cost them and the server."""
     if style and style not in stand.peer.styles:
@@ -61,6 +63,22 @@ def drain(
     jobs = stand.fill(job, budget.jobs, budget.seconds, pad=pad).jobs
     with stand.worker(job, count) as workers:
         return _drained(stand, workers, jobs, budget.patience)
+
+
+def results(stand: Stand, budget: Budget) -> Numbers | None:
+    """A backlog of jobs that return an object, which the peer keeps for whoever asks; where it keeps results."""
+    job = stand.job("result")
+    if stand.kept(job) is None:
+        return None
+    jobs = stand.fill(job, budget.jobs, budget.seconds).jobs
+    with stand.worker(job) as workers:
+        numbers = _drained(stand, workers, jobs, budget.patience)
+        kept = ran = 0
+        for _ in range(KEPT_TRIES):  # the last results are stored after their jobs have started
+            kept, ran = stand.kept(job) or 0, stand.probe.ran(jobs)
+            if kept == jobs:
+                break
+    return {**numbers, "results kept %": 100 * kept / ran}
 
 
 def _drained(stand: Stand, workers: Workers, jobs: int, patience: float) -> Numbers:
@@ -171,16 +189,27 @@ def start_up(stand: Stand, budget: Budget) -> Numbers:
 
 def _rows() -> list[Row]:
     sizes = {"10k": 10_000, "200k": 200_000, "1M": 1_000_000}
+    lists = {"list-1kB": records(1000), "list-10kB": records(10_000)}
     return [
         Row("enqueue", "Enqueue", enqueue, key=True),
         Row("bulk", "Enqueue", partial(enqueue, way="many"), key=True),
         Row("asyncio", "Enqueue", partial(enqueue, way="gathered")),
-        Row("enqueue-10kB", "Enqueue", partial(enqueue, pad=10_000)),
+        Row("enqueue-10kB", "Enqueue", partial(enqueue, pad="x" * 10_000)),
+        *(
+            Row(f"{way}-{name}", "Enqueue structured payloads", partial(enqueue, way=how, work="records", pad=pad))
+            for name, pad in lists.items()
+            for way, how in (("enqueue", "one"), ("bulk", "many"))
+        ),
         Row("drain-sync", "Drain", partial(drain, style="sync"), key=True),
         Row("drain-async", "Drain", partial(drain, style="async"), key=True),
         Row("drain-two", "Drain with two processes", partial(drain, count=2)),
-        Row("drain-100B", "Drain with payloads", partial(drain, pad=100)),
-        Row("drain-10kB", "Drain with payloads", partial(drain, pad=10_000)),
+        Row("drain-100B", "Drain with payloads", partial(drain, pad="x" * 100)),
+        Row("drain-10kB", "Drain with payloads", partial(drain, pad="x" * 10_000), key=True),
+        *(
+            Row(f"drain-{name}", "Drain with payloads", partial(drain, work="records", pad=pad), key=True)
+            for name, pad in lists.items()
+        ),
+        Row("drain-results", "Drain jobs with results", results, key=True),
         Row("cpu-1ms", "Drain jobs that work or wait", partial(drain, work="cpu")),
         Row("block-5ms", "Drain jobs that work or wait", partial(drain, work="pause", style="sync")),
         Row("await-5ms", "Drain jobs that work or wait", partial(drain, work="pause", style="async")),

@@ -61,7 +61,7 @@ class Stand:
 
     def send(self, job: str, jobs: int, seconds: float, way: str = "one", **more: Any) -> Sent | None:
         """As many jobs as fit into so many seconds; None where the peer has no such call."""
-        order = {"do": "send", "job": job, "jobs": jobs, "seconds": seconds, "way": way, "pad": 0, **more}
+        order = {"do": "send", "job": job, "jobs": jobs, "seconds": seconds, "way": way, "pad": "", **more}
         done = self._agent(**order)
         return Sent(done["sent"], done["seconds"], done["cpu"]) if done else None
 
@@ -71,6 +71,11 @@ class Stand:
         if not sent or not sent.jobs:
             raise Failed("no job could be sent")
         return sent
+
+    def kept(self, job: str) -> int | None:
+        """How many results of such jobs the peer keeps now; None where it keeps none."""
+        found: int | None = self._agent(do="count", job=job)
+        return found
 
     @contextmanager
     def worker(self, job: str, count: int = 1) -> Iterator["Workers"]:

@@ -5,7 +5,7 @@ from arq.connections import RedisSettings
 from arq.worker import func
 
 from benchmarks.peers.bodies import ASYNC
-from benchmarks.peers.place import AWAITS, LEASE, URL, command
+from benchmarks.peers.place import AWAITS, LEASE, RESULT_SECONDS, URL, command, redis_keys
 
 settings = RedisSettings.from_dsn(URL)
 quiet = {"version": 1, "loggers": {"arq": {"level": "CRITICAL"}}}
@@ -14,7 +14,7 @@ quiet = {"version": 1, "loggers": {"arq": {"level": "CRITICAL"}}}
 def _taking_context(body):
     async def run(context, i, pad=""):
         try:
-            await body(i, pad)
+            return await body(i, pad)
         except Exception as error:
             raise Retry(defer=0) from error
 
@@ -24,7 +24,7 @@ def _taking_context(body):
 class WorkerSettings:
     functions = tuple(func(_taking_context(body), name=name) for name, body in ASYNC.items())
     redis_settings = settings
-    keep_result = 0
+    keep_result = RESULT_SECONDS
     max_jobs = AWAITS
     poll_delay = 0.01
     job_timeout = LEASE - 10  # a dead worker's job is free ten seconds after this
@@ -46,6 +46,10 @@ async def send_later(job: str, i: int, seconds: float) -> None:
 
 async def close() -> None:
     await pool.aclose()
+
+
+def kept() -> int:
+    return redis_keys("arq:result:*")
 
 
 def worker(processes: int, job: str) -> list[list[str]]:

@@ -3,12 +3,12 @@
 from celery import Celery
 
 from benchmarks.peers.bodies import SYNC
-from benchmarks.peers.place import LEASE, PEER, THREADS, URL, command
+from benchmarks.peers.place import LEASE, PEER, RESULT_SECONDS, THREADS, URL, command, redis_keys
 
 late = PEER.endswith("-late")
-app = Celery("bench", broker=URL)
+app = Celery("bench", broker=URL, backend=URL if RESULT_SECONDS else None)
 app.conf.update(
-    task_ignore_result=True,
+    task_ignore_result=not RESULT_SECONDS,
     worker_prefetch_multiplier=128,
     worker_disable_rate_limits=True,
     task_acks_late=late,
@@ -35,6 +35,10 @@ def send_later(job: str, i: int, seconds: float) -> None:
 
 def send_ranked(job: str, i: int, urgent: bool) -> None:
     tasks[job].apply_async((i,), priority=0 if urgent else 9)
+
+
+def kept() -> int:
+    return redis_keys("celery-task-meta-*")
 
 
 def worker(processes: int, job: str) -> list[list[str]]:

@@ -10,13 +10,14 @@ from django.conf import settings
 from django.core.management import call_command
 
 from benchmarks.peers.bodies import SYNC
-from benchmarks.peers.place import LEASE, URL
+from benchmarks.peers.place import LEASE, RESULT_SECONDS, URL
 
 pymysql.install_as_MySQLdb()
 _url = urlsplit(URL)
 _database = {"NAME": _url.path[1:], "HOST": _url.hostname, "PORT": _url.port, "USER": _url.username}
 _cluster = {"orm": "default", "workers": int(os.environ.get("BENCH_PROCESSES", "1")), "bulk": 50, "queue_limit": 500}
-_cluster |= {"poll": 0.02, "save_limit": -1, "catch_up": False, "log_level": "ERROR", "timeout": LEASE - 5}
+_cluster |= {"poll": 0.02, "catch_up": False, "log_level": "ERROR", "timeout": LEASE - 5}
+_cluster["save_limit"] = 0 if RESULT_SECONDS else -1  # 0 keeps all, -1 none
 if not settings.configured:
     settings.configure(
         SECRET_KEY="bench",
@@ -28,7 +29,8 @@ if not settings.configured:
     )
     django.setup()
 
-from django_q.tasks import async_task  # noqa: E402 - not before the settings
+from django_q.models import Success  # noqa: E402 - not before the settings
+from django_q.tasks import async_task  # noqa: E402
 
 
 def setup() -> None:
@@ -37,6 +39,10 @@ def setup() -> None:
 
 def send(job: str, i: int, pad: str) -> None:
     async_task(SYNC[job], i, pad)
+
+
+def kept() -> int:
+    return Success.objects.count()
 
 
 def worker(processes: int, job: str) -> list[list[str]]:

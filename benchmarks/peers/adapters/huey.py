@@ -3,14 +3,14 @@
 from huey import PriorityRedisHuey, RedisHuey, SqliteHuey
 
 from benchmarks.peers.bodies import SYNC
-from benchmarks.peers.place import PEER, THREADS, URL, command, path
+from benchmarks.peers.place import PEER, RESULT_SECONDS, THREADS, URL, command, path
 
 if PEER == "huey-sqlite":
-    huey = SqliteHuey("bench", filename=path(), results=False, fsync=True)
+    huey = SqliteHuey("bench", filename=path(), results=bool(RESULT_SECONDS), fsync=True)
 elif PEER == "huey-priority":
-    huey = PriorityRedisHuey("bench", url=URL, results=False)
+    huey = PriorityRedisHuey("bench", url=URL, results=bool(RESULT_SECONDS))
 else:
-    huey = RedisHuey("bench", url=URL, results=False)
+    huey = RedisHuey("bench", url=URL, results=bool(RESULT_SECONDS))
 tasks = {name: huey.task(name=name, retries=3)(body) for name, body in SYNC.items()}
 
 
@@ -26,6 +26,10 @@ if PEER in ("huey-sqlite", "huey-priority"):
 
     def send_ranked(job: str, i: int, urgent: bool) -> None:
         tasks[job](i, priority=9 if urgent else 1)
+
+
+def kept() -> int:
+    return huey.result_count()
 
 
 def worker(processes: int, job: str) -> list[list[str]]:

@@ -6,11 +6,11 @@ import redis
 import rq
 
 from benchmarks.peers.bodies import SYNC
-from benchmarks.peers.place import PEER, URL, command
+from benchmarks.peers.place import PEER, RESULT_SECONDS, URL, command, redis_keys
 
 connection = redis.Redis.from_url(URL)
 queue, urgent_queue = rq.Queue("bench", connection=connection), rq.Queue("urgent", connection=connection)
-options = {"result_ttl": 0, "retry": rq.Retry(max=3)}
+options = {"result_ttl": RESULT_SECONDS, "retry": rq.Retry(max=3)}
 
 
 def send(job: str, i: int, pad: str) -> None:
@@ -23,6 +23,10 @@ def send_many(job: str, indexes: list[int], pad: str) -> None:
 
 def send_ranked(job: str, i: int, urgent: bool) -> None:
     (urgent_queue if urgent else queue).enqueue(SYNC[job], i, **options)
+
+
+def kept() -> int:
+    return redis_keys("rq:results:*")
 
 
 def worker(processes: int, job: str) -> list[list[str]]:

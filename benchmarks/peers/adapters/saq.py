@@ -5,7 +5,7 @@ import time
 from saq import Queue
 
 from benchmarks.peers.bodies import BODIES
-from benchmarks.peers.place import AWAITS, LEASE, PEER, URL, command
+from benchmarks.peers.place import AWAITS, LEASE, PEER, RESULT_SECONDS, URL, command, redis_keys
 
 queue = Queue.from_url(URL, name="bench", **({"max_size": 20} if PEER == "saq-postgresql" else {}))
 
@@ -14,11 +14,11 @@ def _taking_context(name, body):
     if name.endswith("_async"):
 
         async def run(context, *, i, pad=""):
-            await body(i, pad)
+            return await body(i, pad)
     else:
 
         def run(context, *, i, pad=""):
-            body(i, pad)
+            return body(i, pad)
 
     return name, run
 
@@ -31,20 +31,31 @@ settings = {
 }
 
 
+TTL = RESULT_SECONDS or -1  # -1 drops a job when it ends
+
+
 async def open() -> None:
     await queue.connect()
 
 
 async def send(job: str, i: int, pad: str) -> None:
-    await queue.enqueue(job, i=i, pad=pad, ttl=-1, retries=4, heartbeat=LEASE)
+    await queue.enqueue(job, i=i, pad=pad, ttl=TTL, retries=4, heartbeat=LEASE)
 
 
 async def send_later(job: str, i: int, seconds: float) -> None:
-    await queue.enqueue(job, i=i, ttl=-1, scheduled=time.time() + seconds)
+    await queue.enqueue(job, i=i, ttl=TTL, scheduled=time.time() + seconds)
 
 
 async def close() -> None:
     await queue.disconnect()
+
+
+async def kept() -> int:
+    if PEER == "saq-redis":
+        return redis_keys("saq:job:bench:*") - await queue.count("incomplete")
+    async with queue.pool.connection() as connection:
+        found = await connection.execute("SELECT count(*) FROM saq_jobs WHERE status = 'complete'")
+        return (await found.fetchone())[0]
 
 
 def worker(processes: int, job: str) -> list[list[str]]:

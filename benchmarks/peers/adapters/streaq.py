@@ -6,7 +6,7 @@ from datetime import timedelta
 from streaq import StreaqRetry, Worker
 
 from benchmarks.peers.bodies import BODIES
-from benchmarks.peers.place import JOB, LEASE, URL, command
+from benchmarks.peers.place import JOB, LEASE, RESULT_SECONDS, URL, command
 
 worker_app = Worker(redis_url=URL, queue_name="bench", concurrency=64, idle_timeout=LEASE, priorities=["low", "high"])
 
@@ -15,16 +15,16 @@ def _retrying(body):
     """It retries only what asks for it."""
     if asyncio.iscoroutinefunction(body):
 
-        async def run(i: int, pad: str = "") -> None:
+        async def run(i: int, pad: str = "") -> object:
             try:
-                await body(i, pad)
+                return await body(i, pad)
             except Exception as error:
                 raise StreaqRetry(delay=0) from error
     else:
 
-        def run(i: int, pad: str = "") -> None:
+        def run(i: int, pad: str = "") -> object:
             try:
-                body(i, pad)
+                return body(i, pad)
             except Exception as error:
                 raise StreaqRetry(delay=0) from error
 
@@ -32,7 +32,7 @@ def _retrying(body):
 
 
 tasks = {
-    name: worker_app.task(ttl=0, silent=True, name=name)(_retrying(body))
+    name: worker_app.task(ttl=RESULT_SECONDS, silent=True, name=name)(_retrying(body))
     for name, body in BODIES.items()
     if name.endswith("_async") == JOB.endswith("_async")
 }
@@ -62,6 +62,10 @@ async def send_ranked(job: str, i: int, urgent: bool) -> None:
 
 async def close() -> None:
     await context.__aexit__(None, None, None)
+
+
+async def kept() -> int:
+    return await worker_app.redis.zcard("streaq:bench:index:results")
 
 
 def worker(processes: int, job: str) -> list[list[str]]:

@@ -49,6 +49,14 @@ def close() -> None:
     app.close()
 
 
+def kept() -> int:
+    found, cursor, is_last = 0, None, False
+    while not is_last:
+        page, cursor = app.parts().jobs.page("done", "default", limit=1000, cursor=cursor)
+        found, is_last = found + sum(1 for job in page if job.output), cursor is None
+    return found
+
+
 def worker(processes: int, job: str) -> list[list[str]]:
     work = [command("tenure"), "--app", "benchmarks.peers.adapters.tenure:app", "work", "--quiet"]
     if PEER.endswith("-default"):

@@ -36,6 +36,11 @@ const now = () => performance.now() / 1000;
 // The same as in bodies.py.
 export const bodies = {
   noop_async: async (i) => void start(i),
+  records_async: async (i) => void start(i),
+  result_async: async (i) => {
+    start(i);
+    return { number: i, state: "sent", parts: [1, 2, 3], complete: true };
+  },
   cpu_async: async (i) => {
     start(i);
     for (const until = now() + 0.001; now() < until; );
@@ -77,10 +82,9 @@ const inChunks = async (size, send) => {
 };
 
 const ways = {
-  one: () => each((i) => peer.send(order.job, i, "x".repeat(order.pad))),
-  many: () => inChunks(CHUNK, (indexes) => peer.sendMany(order.job, indexes, "x".repeat(order.pad))),
-  gathered: () =>
-    inChunks(AT_ONCE, (all) => Promise.all(all.map((i) => peer.send(order.job, i, "x".repeat(order.pad))))),
+  one: () => each((i) => peer.send(order.job, i, order.pad)),
+  many: () => inChunks(CHUNK, (indexes) => peer.sendMany(order.job, indexes, order.pad)),
+  gathered: () => inChunks(AT_ONCE, (all) => Promise.all(all.map((i) => peer.send(order.job, i, order.pad)))),
   later: () =>
     each((i) => {
       const seconds = order.span * (1 + i / order.jobs);
@@ -106,6 +110,7 @@ const obey = async () => {
       const serve = JSON.stringify({ do: "serve", job: order.job });
       return Array(order.processes).fill([process.execPath, agent, adapter, serve]);
     }
+    if (order.do === "count") return (await peer.kept?.()) ?? null;
     const begun = now();
     const cpu = process.cpuUsage();
     const total = await ways[order.way]();

@@ -4,7 +4,8 @@ const { Queue, Worker } = createRequire(process.env.BENCH_NODE + "/package.json"
 
 const url = new URL(process.env.BENCH_URL);
 const connection = { host: url.hostname, port: Number(url.port), maxRetriesPerRequest: null };
-const options = { removeOnComplete: true, removeOnFail: true, attempts: 4 };
+const keepsResults = process.env.BENCH_JOB.startsWith("result_");
+const options = { removeOnComplete: !keepsResults, removeOnFail: true, attempts: 4 };
 let queue;
 
 export const open = async () => void (queue = new Queue("bench", { connection }));
@@ -15,6 +16,8 @@ export const sendMany = (job, indexes, pad) =>
   queue.addBulk(indexes.map((i) => ({ name: job, data: { i, pad }, opts: options })));
 export const sendLater = (job, i, seconds) => queue.add(job, { i }, { ...options, delay: Math.round(seconds * 1000) });
 export const sendRanked = (job, i, urgent) => queue.add(job, { i }, { ...options, priority: urgent ? 1 : 10 });
+
+export const kept = () => queue.getCompletedCount();
 
 export const serve = async (bodies) => {
   const lease = { lockDuration: 15000, stalledInterval: 5000 };

@@ -19,7 +19,7 @@ def running() -> Iterator[Servers]:
         yield made
 
 
-@pytest.mark.parametrize("row", ["asyncio", "drain-sync"])
+@pytest.mark.parametrize("row", ["asyncio", "drain-sync", "bulk-list-1kB", "drain-list-10kB", "drain-results"])
 def test_a_row_measures_tenure_on_sqlite(row: str, running: Servers, tmp_path: Path) -> None:
     (peer,) = catalogue.select(catalogue.load(), "tenure-sqlite-default")
     with stand(peer, running, 400, tmp_path) as place:
@@ -27,3 +27,4 @@ def test_a_row_measures_tenure_on_sqlite(row: str, running: Servers, tmp_path: P
     assert numbers
     assert numbers["jobs/s"] > 0
     assert numbers.get("run twice", 0) == 0
+    assert numbers.get("results kept %", 100) == 100
