@@ -54,7 +54,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description="Tenure beside its peers.")
     parser.add_argument("--only", help="peers by name or family, such as tenure,celery,rq-simple; or all")
     parser.add_argument("--rows", help="rows by name, such as drain-sync,latency; or all")
-    parser.add_argument("--rounds", type=int, default=3, help="take the median of this many")
+    parser.add_argument("--rounds", type=int, help="take the median of this many; else of 3, and 5 for latencies")
     parser.add_argument("--jobs", type=int, default=rows.Budget.jobs, help="at most so many in a measurement")
     parser.add_argument("--quick", action="store_true", help="one round of half a second each, to see that it works")
     parser.add_argument("--list", action="store_true", help="the peers and rows there are")

@@ -30,6 +30,7 @@ from benchmarks.peers.probe import Probe
 
 CHUNK = 1000
 AT_ONCE = 100
+TICK = 0.005  # seconds between the bursts of a steady load
 Order = dict[str, Any]
 
 
@@ -38,37 +39,47 @@ async def _settled(value: object) -> object:
 
 
 class Box:
-    """So many jobs, or as many as fit into so many seconds."""
+    """So many jobs from the first on, or as many as fit into so many seconds."""
 
     def __init__(self, order: Order) -> None:
         self.jobs, self._until = int(order["jobs"]), time.perf_counter() + float(order["seconds"])
+        self.first = int(order["first"])
+
+    @property
+    def is_over(self) -> bool:
+        return time.perf_counter() > self._until
 
     def steps(self, size: int = 1) -> Iterator[range]:
-        for start in range(0, self.jobs, size):
-            if time.perf_counter() > self._until:
+        end = self.first + self.jobs
+        for start in range(self.first, end, size):
+            if self.is_over:
                 return
-            yield range(start, min(start + size, self.jobs))
+            yield range(start, min(start + size, end))
+
+    def done(self, step: range) -> int:
+        """How many have been sent with this step."""
+        return step.stop - self.first
 
 
 async def one(adapter: ModuleType, order: Order) -> int:
-    job, pad, sent = order["job"], order["pad"], 0
+    job, pad, sent, box = order["job"], order["pad"], 0, Box(order)
     send: Callable[..., Awaitable[object]] = adapter.send
     if inspect.iscoroutinefunction(send):
-        for step in Box(order).steps():
+        for step in box.steps():
             await send(job, step[0], pad)
-            sent = step.stop
+            sent = box.done(step)
     else:
-        for step in Box(order).steps():
+        for step in box.steps():
             send(job, step[0], pad)
-            sent = step.stop
+            sent = box.done(step)
     return sent
 
 
 async def many(adapter: ModuleType, order: Order) -> int:
-    sent = 0
-    for step in Box(order).steps(CHUNK):
+    sent, box = 0, Box(order)
+    for step in box.steps(CHUNK):
         await _settled(adapter.send_many(order["job"], list(step), order["pad"]))
-        sent = step.stop
+        sent = box.done(step)
     return sent
 
 
@@ -104,18 +115,45 @@ async def ranked(adapter: ModuleType, order: Order) -> int:
 
 async def spaced(adapter: ModuleType, order: Order) -> int:
     """One at a time, with pauses; an async client's loop keeps turning in them."""
-    probe, pause = _probe(), asyncio.sleep if _is_async(adapter) else None
+    probe = _probe()
     for i in range(order["first"], order["first"] + order["jobs"]):
         probe.sent[i] = time.monotonic_ns()
         await _settled(adapter.send(order["job"], i, ""))
-        if pause:
-            await pause(order["gap"])
-        else:
-            time.sleep(order["gap"])  # noqa: ASYNC251 - there is no loop around a plain adapter
+        await _pause(adapter, order["gap"])
     return int(order["jobs"])
 
 
-WAYS = {each.__name__: each for each in (one, many, gathered, later, ranked, spaced)}
+async def steady(adapter: ModuleType, order: Order) -> int:
+    """So many jobs a second; those of a tick go out together where the peer can, and one that is late catches up."""
+    probe, box, sent, begun = _probe(), Box(order), 0, time.perf_counter()
+    while sent < box.jobs and not box.is_over:
+        due = min(box.jobs, 1 + int((time.perf_counter() - begun) * order["rate"]))
+        await _burst(adapter, order["job"], range(box.first + sent, box.first + due), probe)
+        sent = due
+        await _pause(adapter, TICK)
+    return sent
+
+
+async def _burst(adapter: ModuleType, job: str, indexes: range, probe: Probe) -> None:
+    if len(indexes) > 1 and hasattr(adapter, "send_many"):
+        now = time.monotonic_ns()
+        for i in indexes:
+            probe.sent[i] = now
+        await _settled(adapter.send_many(job, list(indexes), ""))
+    else:
+        for i in indexes:
+            probe.sent[i] = time.monotonic_ns()
+            await _settled(adapter.send(job, i, ""))
+
+
+async def _pause(adapter: ModuleType, seconds: float) -> None:
+    if _is_async(adapter):
+        await asyncio.sleep(seconds)
+    else:
+        time.sleep(seconds)  # noqa: ASYNC251 - there is no loop around a plain adapter
+
+
+WAYS = {each.__name__: each for each in (one, many, gathered, later, ranked, spaced, steady)}
 NEEDS = {"many": "send_many", "later": "send_later", "ranked": "send_ranked"}
 
 

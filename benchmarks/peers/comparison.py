@@ -41,10 +41,11 @@ class Comparison:
             except Unavailable as reason:
                 self._leave_out(peer, str(reason))
 
-    def run(self, servers: Servers, rounds: int) -> None:
-        for number in range(rounds):
+    def run(self, servers: Servers, rounds: int | None = None) -> None:
+        """So many rounds, or as many as each row has."""
+        for number in range(rounds or max((row.rounds for row in self.rows), default=0)):
             for row in self.rows:
-                if number == 0 or not row.once:
+                if row.is_measured_in(number, rounds):
                     for peer in self.in_turn(number):
                         self._measure(row, peer, servers, number)
 
@@ -61,7 +62,7 @@ class Comparison:
         if peer.name in self._absent or key in self._reasons:
             return None
         try:
-            with stand(peer, servers, row.slots or self.budget.jobs, self.logs) as place:
+            with stand(peer, servers, row.slots or 2 * self.budget.jobs, self.logs) as place:
                 numbers = row.measure(place, self.budget)
         except Unavailable as reason:
             return self._leave_out(peer, str(reason))

@@ -2,11 +2,12 @@
 
 import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 Numbers = Mapping[str, float]
+QUARTILES_FROM = 5  # rounds
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,11 @@ class Subject:
 
 @dataclass(frozen=True)
 class Cell:
-    """What one row found of one peer: the median of the rounds, the lowest and the highest; or why there is nothing."""
+    """What one row found of one peer: the median of the rounds and their range; or why there is nothing.
+
+    The range of few rounds is the lowest and the highest; of five or more it is the quartiles, which one bad minute of
+    the machine does not move.
+    """
 
     peer: str
     row: str
@@ -45,7 +50,16 @@ class Cell:
         def each(pick: object) -> Numbers:
             return {name: round(pick(numbers[name] for numbers in rounds), 4) for name in rounds[0]}  # type: ignore[operator]
 
-        return cls(peer, row, each(statistics.median), each(min), each(max), len(rounds))
+        lowest, highest = (min, max) if len(rounds) < QUARTILES_FROM else (_lower_quartile, _upper_quartile)
+        return cls(peer, row, each(statistics.median), each(lowest), each(highest), len(rounds))
+
+
+def _lower_quartile(values: Iterable[float]) -> float:
+    return statistics.quantiles(values, n=4, method="inclusive")[0]
+
+
+def _upper_quartile(values: Iterable[float]) -> float:
+    return statistics.quantiles(values, n=4, method="inclusive")[2]
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,11 @@ from benchmarks.peers.stand import BOOT, Failed, Stand, Workers
 
 Numbers = dict[str, float]
 KEPT_TRIES = 5
+SMALLEST = (
+    500  # jobs of the first backlog that the rate of a worker is taken from; each next one is eight times as long
+)
+LONG_ENOUGH = 0.5  # seconds that a backlog must last
+LATENCY_ROUNDS = 5
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,11 @@ class Budget:
 
 @dataclass(frozen=True)
 class Row:
-    """`slots` is how many jobs it may need, where that is not the budget's; `once` measures in the first round only."""
+    """`slots` is how many jobs it may need, where that is not the budget's; `once` measures in the first round only.
+
+    Latencies vary more than rates from one round to the next: their rows have more rounds, unless the caller says how
+    many.
+    """
 
     name: str
     group: str
@@ -40,6 +49,10 @@ class Row:
     key: bool = False
     once: bool = False
     slots: int = 0
+    rounds: int = 3
+
+    def is_measured_in(self, number: int, rounds: int | None) -> bool:
+        return number < (1 if self.once else rounds or self.rounds)
 
 
 def enqueue(stand: Stand, budget: Budget, way: str = "one", work: str = "noop", pad: Payload = "") -> Numbers | None:
@@ -118,6 +131,32 @@ def latency(stand: Stand, budget: Budget) -> Numbers:
         stand.send(job, count, 0, "spaced", first=0, gap=0.02)
         workers.wait(lambda: probe.ran(count) == count, budget.patience)
     return _percentiles([(probe.started[i] - probe.sent[i]) / 1e6 for i in range(count) if probe.started[i]])
+
+
+def loaded(stand: Stand, budget: Budget) -> Numbers:
+    """As `latency`, while jobs come in steadily at half the rate at which this worker drains a backlog."""
+    job, first, size = stand.job("noop"), 0, min(SMALLEST, budget.jobs)
+    while True:
+        stand.fill(job, size, BOOT, first=first)
+        runs = stand.probe.runs[first : first + size]
+        with stand.worker(job) as workers:
+            if not workers.wait(lambda runs=runs: 0 not in bytes(runs), BOOT):
+                raise Failed("it did not run a backlog to the end")
+            rate, last = _rate(sorted(stand.probe.started[first : first + size])), size
+            first, size = first + size, 8 * size
+            if last > rate * LONG_ENOUGH or first + size > budget.jobs:
+                return _under_load(stand, workers, first, rate / 2, budget)
+
+
+def _under_load(stand: Stand, workers: Workers, first: int, rate: float, budget: Budget) -> Numbers:
+    seconds, probe = 2 * budget.seconds, stand.probe
+    wanted = min(budget.jobs, int(rate * seconds))
+    sent = stand.send(stand.job("noop"), wanted, 2 * seconds, "steady", first=first, rate=rate)
+    assert sent
+    mine = range(first, first + sent.jobs)
+    workers.wait(lambda: all(probe.runs[i] for i in mine), budget.patience)
+    waits = [(probe.started[i] - probe.sent[i]) / 1e6 for i in mine if probe.started[i]]
+    return {"load jobs/s": sent.rate, **_percentiles(waits), "not started": float(sent.jobs - len(waits))}
 
 
 def _percentiles(waits: list[float]) -> Numbers:
@@ -213,13 +252,14 @@ def _rows() -> list[Row]:
         Row("cpu-1ms", "Drain jobs that work or wait", partial(drain, work="cpu")),
         Row("block-5ms", "Drain jobs that work or wait", partial(drain, work="pause", style="sync")),
         Row("await-5ms", "Drain jobs that work or wait", partial(drain, work="pause", style="async")),
-        Row("latency", "Latency", latency, key=True, slots=400),
+        Row("latency", "Latency", latency, key=True, slots=400, rounds=LATENCY_ROUNDS),
+        Row("delayed", "Latency", delayed, key=True, slots=1000, rounds=LATENCY_ROUNDS),
+        Row("half-load", "Latency under load", loaded, key=True, rounds=LATENCY_ROUNDS),
         Row("start-up", "Latency", start_up, slots=1),
         *(
             Row(f"backlog-{name}", "Backlog", partial(backlog, size=size), slots=size, once=size > 10_000)
             for name, size in sizes.items()
         ),
-        Row("delayed", "Order", delayed, slots=1000),
         Row("priorities", "Order", priorities),
         Row("retries", "Order", retries),
         Row("kills", "Kills", kills, key=True, once=True, slots=SLOTS),

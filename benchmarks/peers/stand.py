@@ -61,7 +61,7 @@ class Stand:
 
     def send(self, job: str, jobs: int, seconds: float, way: str = "one", **more: Any) -> Sent | None:
         """As many jobs as fit into so many seconds; None where the peer has no such call."""
-        order = {"do": "send", "job": job, "jobs": jobs, "seconds": seconds, "way": way, "pad": "", **more}
+        order = {"do": "send", "job": job, "jobs": jobs, "seconds": seconds, "way": way, "pad": "", "first": 0, **more}
         done = self._agent(**order)
         return Sent(done["sent"], done["seconds"], done["cpu"]) if done else None
 

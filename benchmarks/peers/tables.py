@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from benchmarks.peers.results import Report, Subject
+from benchmarks.peers.results import QUARTILES_FROM, Report, Subject
 from benchmarks.peers.rows import ROWS
 
 NAMES = {
@@ -84,7 +84,9 @@ def _absent(report: Report) -> str:
 
 
 def _machine(report: Report) -> str:
-    return f"# Tenure beside its peers\n\n{', '.join(f'{name} {value}' for name, value in report.machine.items())}.\n"
+    where = ", ".join(f"{name} {value}" for name, value in report.machine.items())
+    ranges = f"the lowest and the highest; of {QUARTILES_FROM} rounds or more, the quartiles"
+    return f"# Tenure beside its peers\n\n{where}.\nFigures are medians of interleaved rounds; in brackets {ranges}.\n"
 
 
 def _markdown(head: Line, lines: Sequence[Line]) -> str:

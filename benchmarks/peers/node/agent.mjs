@@ -4,6 +4,7 @@ import fs from "node:fs";
 
 const CHUNK = 1000;
 const AT_ONCE = 100;
+const TICK = 0.005;
 const [, agent, adapter, text] = process.argv;
 const order = JSON.parse(text);
 const peer = await import(`./${adapter}.mjs`);
@@ -56,10 +57,12 @@ export const bodies = {
   },
 };
 
+const numbers = (from, length) => Array.from({ length }, (_, k) => order.first + from + k);
+
 function* steps(size = 1) {
   const until = now() + order.seconds;
   for (let first = 0; first < order.jobs && now() <= until; first += size) {
-    yield Array.from({ length: Math.min(size, order.jobs - first) }, (_, k) => first + k);
+    yield numbers(first, Math.min(size, order.jobs - first));
   }
 }
 
@@ -67,7 +70,7 @@ const each = async (send) => {
   let done = 0;
   for (const [i] of steps()) {
     await send(i);
-    done = i + 1;
+    done += 1;
   }
   return done;
 };
@@ -79,6 +82,19 @@ const inChunks = async (size, send) => {
     done += indexes.length;
   }
   return done;
+};
+
+const burst = async (indexes) => {
+  if (indexes.length > 1 && peer.sendMany) {
+    const time = process.hrtime.bigint();
+    for (const i of indexes) sent(i, time);
+    await peer.sendMany(order.job, indexes, "");
+  } else {
+    for (const i of indexes) {
+      sent(i);
+      await peer.send(order.job, i, "");
+    }
+  }
 };
 
 const ways = {
@@ -99,6 +115,16 @@ const ways = {
       await sleep(order.gap);
     }
     return order.jobs;
+  },
+  steady: async () => {
+    let done = 0;
+    for (const begun = now(); done < order.jobs && now() - begun <= order.seconds; ) {
+      const due = Math.min(order.jobs, 1 + Math.floor((now() - begun) * order.rate));
+      await burst(numbers(done, due - done));
+      done = due;
+      await sleep(TICK);
+    }
+    return done;
   },
 };
 

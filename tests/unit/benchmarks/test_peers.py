@@ -74,6 +74,22 @@ def test_rounds_are_interleaved_and_each_begins_with_another_peer(tmp_path: Path
     assert [peer.name for peer in second] == ["rq-simple", "arq", "rq", "huey-sqlite"]
 
 
+def test_latencies_have_five_rounds_others_three_and_kills_one_unless_told_how_many() -> None:
+    def counted(name: str, rounds: int | None) -> int:
+        return sum(rows.ROWS[name].is_measured_in(number, rounds) for number in range(9))
+
+    assert [counted(name, None) for name in ("latency", "delayed", "half-load")] == [5, 5, 5]
+    assert [counted(name, None) for name in ("drain-sync", "kills")] == [3, 1]
+    assert [counted(name, 2) for name in ("latency", "drain-sync", "kills")] == [2, 2, 1]
+
+
+def test_the_range_is_that_of_all_rounds_or_the_quartiles_of_five() -> None:
+    three = Cell.of("rq", "latency", [{"p50 ms": value} for value in (1.0, 9.0, 2.0)])
+    five = Cell.of("rq", "latency", [{"p50 ms": value} for value in (1.0, 9.0, 2.0, 3.0, 4.0)])
+    assert (three.low["p50 ms"], three.median["p50 ms"], three.high["p50 ms"]) == (1.0, 2.0, 9.0)
+    assert (five.low["p50 ms"], five.median["p50 ms"], five.high["p50 ms"]) == (2.0, 3.0, 4.0)
+
+
 def test_a_report_survives_being_written_and_read(report: Report, tmp_path: Path) -> None:
     report.write(tmp_path / "results.json")
     assert Report.read(tmp_path / "results.json") == report
