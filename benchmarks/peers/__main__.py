@@ -1,10 +1,10 @@
-"""Runs the comparison, and writes results.json, tables.md and plots: `python -m benchmarks.peers [--rows ROWS] …`."""
+"""Runs the comparison, and writes results, tables, summary and plots: `python -m benchmarks.peers [--rows ROWS] …`."""
 
 import argparse
 from contextlib import suppress
 from pathlib import Path
 
-from benchmarks.peers import catalogue, rows
+from benchmarks.peers import catalogue, page, rows
 from benchmarks.peers.comparison import Comparison
 from benchmarks.peers.environments import cache
 from benchmarks.peers.plots import write_plots
@@ -19,6 +19,10 @@ def main() -> None:
         return _list()
     report = Report.read(arguments.render) if arguments.render else _compared(arguments)
     _write(report, arguments.out)
+    if arguments.page:
+        arguments.page.write_text(page.updated(arguments.page.read_text(), report))
+    else:
+        (arguments.out / "summary.md").write_text(page.sections(report))
     return print(f"written to {arguments.out}")
 
 
@@ -59,6 +63,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one round of half a second each, to see that it works")
     parser.add_argument("--list", action="store_true", help="the peers and rows there are")
     parser.add_argument("--render", type=Path, metavar="JSON", help="tables and plots of earlier results, no run")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the summary between the marks of this page")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/peers"))
     return parser.parse_args()
 

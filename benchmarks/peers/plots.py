@@ -1,11 +1,12 @@
 """Plots: a report as bars in SVG, light and dark, written by hand: one panel a server, ours in colour."""
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from benchmarks.peers.figures import DRAINS, Figure
 from benchmarks.peers.results import Report
 from benchmarks.peers.tables import NAMES, number
 
@@ -44,7 +45,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Plot:
-    """What one picture shows: of these rows the best number of that name; for some, less is better.
+    """What one picture shows: a figure of every peer that has it.
 
     Each panel has a scale of its own, for servers differ by more than peers do, unless there is a `whole`.
     """
@@ -52,31 +53,36 @@ class Plot:
     name: str
     title: str
     note: str
-    rows: tuple[str, ...]
-    number: str
-    best: Callable[[Sequence[float]], float] = max
+    figure: Figure
     whole: float | None = None
 
     def bars(self, report: Report, server: str) -> list[Bar]:
-        found = []
-        for subject in report.on(server):
-            values = [report.number(subject.name, row, self.number) for row in self.rows]
-            if known := [value for value in values if value is not None]:
-                found.append(Bar(subject.title, self.best(known), subject.is_ours, subject.keeps_jobs))
-        return sorted(found, key=lambda bar: bar.value, reverse=self.best is max)
+        found = [
+            Bar(subject.title, value, subject.is_ours, subject.keeps_jobs)
+            for subject in report.on(server)
+            if (value := self.figure.of(report, subject.name)) is not None
+        ]
+        return sorted(found, key=lambda bar: bar.value, reverse=not self.figure.is_less_better)
 
 
-DRAINS = ("drain-sync", "drain-async")
-LONG, SHORT = "longer is better", "shorter is better"
+def _plot(name: str, title: str, note: str, rows: tuple[str, ...], number: str, whole: float | None = None) -> Plot:
+    figure = Figure(title, rows, number)
+    better = "shorter is better" if figure.is_less_better else "longer is better"
+    return Plot(name, title, f"{note}; {better}" if note else better, figure, whole)
+
+
+LOST = "Of 1 000 jobs, lost or stuck when a worker was killed"
 PLOTS = (
-    Plot("drain", "Jobs per second, run by one worker", f"no-op jobs; {LONG}", DRAINS, "jobs/s"),
-    Plot("enqueue", "Jobs per second, enqueued one by one", LONG, ("enqueue",), "jobs/s"),
-    Plot("bulk", "Jobs per second, enqueued in bulk", LONG, ("bulk",), "jobs/s"),
-    Plot("cpu", "Microseconds of a worker's CPU for a job", f"no-op jobs; {SHORT}", DRAINS, "worker CPU µs", min),
-    Plot("latency", "Milliseconds from enqueue to start, median", f"idle worker; {SHORT}", ("latency",), "p50 ms", min),
-    Plot(
-        "kills", "Of 1 000 jobs, lost or stuck when a worker was killed", SHORT, ("kills",), "lost or stuck", min, 1000
-    ),
+    _plot("drain", "Jobs per second, run by one worker", "no-op jobs", DRAINS, "jobs/s"),
+    _plot("enqueue", "Jobs per second, enqueued one by one", "", ("enqueue",), "jobs/s"),
+    _plot("bulk", "Jobs per second, enqueued in bulk", "", ("bulk",), "jobs/s"),
+    _plot("lists", "Jobs per second with lists of 10 kB, run by one worker", "", ("drain-list-10kB",), "jobs/s"),
+    _plot("results", "Jobs per second with stored results, run by one worker", "", ("drain-results",), "jobs/s"),
+    _plot("cpu", "Microseconds of a worker's CPU for a job", "no-op jobs", DRAINS, "worker CPU µs"),
+    _plot("latency", "Milliseconds from enqueue to start, median", "idle worker", ("latency",), "p50 ms"),
+    _plot("delayed", "Milliseconds that a delayed job starts late, median", "idle worker", ("delayed",), "p50 ms"),
+    _plot("load", "Milliseconds from enqueue to start, median", "half the rate of a drain", ("half-load",), "p50 ms"),
+    _plot("kills", LOST, "", ("kills",), "lost or stuck", 1000),
 )
 
 
@@ -91,7 +97,7 @@ def write_plots(report: Report, out: Path) -> None:
 
 
 def _foot(report: Report, plot: Plot) -> str:
-    machine, rounds = report.machine, max(cell.rounds for cell in report.cells if cell.row in plot.rows)
+    machine, rounds = report.machine, max(cell.rounds for cell in report.cells if cell.row in plot.figure.rows)
     where = f"{machine.get('cores', '?')} cores, Python {machine.get('python', '?')}, {machine.get('date', '')}"
     return f"Outlined: loses the job of a killed worker. {where}; {f'median of {rounds}' if rounds > 1 else 'once'}."
 
@@ -107,7 +113,7 @@ def draw(plot: Plot, panels: dict[str, list[Bar]], palette: Palette, foot: str) 
     ]
     top = TITLE
     for server, bars in shown.items():
-        parts += _panel(NAMES[server], bars, top, palette, plot.whole or _scale(bars, plot.best is min))
+        parts += _panel(NAMES[server], bars, top, palette, plot.whole or _scale(bars, plot.figure.is_less_better))
         top += HEAD + len(bars) * (BAR + GAP)
     parts.append(_text(0, height - 8, foot, palette.quiet, size=12))
     return "\n".join([*parts, "</svg>", ""])

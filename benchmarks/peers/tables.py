@@ -40,7 +40,7 @@ def _group(report: Report, server: str, group: str, rows: list[str]) -> str:
     head = ["peer", *(f"{row}<br>{number}" for row, number in columns)]
     lines = [[_title(each), *(_cell(report, each, *column) for column in columns)] for each in report.on(server)]
     told = [line for line in lines if any(cell != "–" for cell in line[1:])]
-    return f"### {group}\n\n{_markdown(head, told)}\n" if told else ""
+    return f"### {group}\n\n{markdown(head, told)}\n" if told else ""
 
 
 def _numbers(report: Report, row: str) -> list[str]:
@@ -74,7 +74,7 @@ def _subjects(report: Report) -> str:
         [_title(each), NAMES[each.server], each.version, each.promise, each.durable, each.settings]
         for each in report.subjects
     ]
-    return f"## Who took part\n\n{_markdown(head, lines)}\n"
+    return f"## Who took part\n\n{markdown(head, lines)}\n"
 
 
 def _absent(report: Report) -> str:
@@ -89,5 +89,5 @@ def _machine(report: Report) -> str:
     return f"# Tenure beside its peers\n\n{where}.\nFigures are medians of interleaved rounds; in brackets {ranges}.\n"
 
 
-def _markdown(head: Line, lines: Sequence[Line]) -> str:
+def markdown(head: Line, lines: Sequence[Line]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *lines])

@@ -7,7 +7,9 @@ from tenure.aio import Async
 from tenure.wire.signing import Key
 
 store = f"sqlite:///{FOLDER}/store.db" if URL.startswith("beanstalk:") else None
-app = Tenure(URL, keys=[Key("bench", bytes(range(32))).dump()], store=store, lease=LEASE)
+is_default = PEER.endswith("-default")
+chosen = {} if is_default else {"lease": LEASE}
+app = Tenure(URL, keys=[Key("bench", bytes(range(32))).dump()], store=store, **chosen)
 calls = {
     name: app.job(name=name, max_retries=3, backoff=Backoff(strategy="none"))(body) for name, body in BODIES.items()
 }
@@ -59,7 +61,7 @@ def kept() -> int:
 
 def worker(processes: int, job: str) -> list[list[str]]:
     work = [command("tenure"), "--app", "benchmarks.peers.adapters.tenure:app", "work", "--quiet"]
-    if PEER.endswith("-default"):
+    if is_default:
         return [[*work, "--concurrency", str(processes)]]
     runner, concurrency = RUNNERS.get(job, ("inline", 1))
     return [[*work, "--runner", runner, "--concurrency", str(concurrency)]] * processes

@@ -1,13 +1,14 @@
 """The comparison with peers: its rows, verdicts, tables and plots, on given results."""
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.peers import catalogue, rows
+from benchmarks.peers import catalogue, page, rows
 from benchmarks.peers.comparison import Comparison
-from benchmarks.peers.environments import HERE, PINS, Unavailable, interpreter
+from benchmarks.peers.environments import HERE, PINS, ROOT, Unavailable, interpreter
 from benchmarks.peers.kills import judge
 from benchmarks.peers.plots import write_plots
 from benchmarks.peers.probe import Probe
@@ -16,6 +17,7 @@ from benchmarks.peers.servers import ON_DISK
 from benchmarks.peers.tables import tables
 
 SECOND = 1_000_000_000
+PERFORMANCE = ROOT / "docs/explanation/performance.md"
 
 
 @pytest.fixture
@@ -101,6 +103,31 @@ def test_tables_tell_medians_with_their_range_and_who_is_absent(report: Report) 
     assert "| RQ <&> | 250 |" in text
     assert text.count("RQ <&>") == 2  # in the drain and among those who took part, for it has no bulk
     assert "- bullmq: it needs node" in text
+
+
+def test_a_summary_divides_the_figures_of_tenure_by_those_of_the_peers(report: Report) -> None:
+    text = page.sections(report)
+    assert "| **Tenure on Redis** | 31 000 |" in text
+    assert "| RQ <&> on Redis | 250 (124) |" in text
+    assert "### Latency" not in text  # was not measured
+    assert "### Where Tenure is behind" not in text
+
+
+def test_a_summary_names_what_is_better_elsewhere_also_where_less_is_better(report: Report) -> None:
+    cells = [
+        *report.cells,
+        Cell.of("tenure-redis", "latency", [{"p50 ms": 3.0, "p99 ms": 4.0}]),
+        Cell.of("rq", "latency", [{"p50 ms": 2.0, "p99 ms": 5.0}]),
+    ]
+    text = page.sections(replace(report, cells=cells))
+    assert "| RQ <&> on Redis | 2 (**1.50**) | 5 (0.80) |" in text
+    assert "- Redis, idle, p50 ms: 1.50 of RQ <&>, which loses the jobs of a killed worker\n" in text
+    assert "p99 ms:" not in text
+
+
+def test_the_page_on_performance_shows_the_committed_results() -> None:
+    text = PERFORMANCE.read_text()
+    assert text == page.updated(text, Report.read(PERFORMANCE.parent / "peers/results.json")), "see compare-speed.md"
 
 
 def test_plots_are_svg_in_both_themes_with_the_longest_bar_first(report: Report, tmp_path: Path) -> None:
