@@ -12,10 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from benchmarks.bench import Numbers
 from benchmarks.places import VARIABLE
-from benchmarks.rows import ROWS, Numbers
+from benchmarks.rows import ROWS
 from benchmarks.serving import PID
 from tests.support.servers import started
+
+NUMBERS_ON_A_LINE = 6
 
 
 def main() -> None:
@@ -31,7 +34,7 @@ def _measure(arguments: argparse.Namespace) -> None:
     for name in arguments.rows or ROWS:
         rounds = [ROWS[name](arguments.jobs) for _ in range(arguments.rounds)]
         results[name] = {key: statistics.median(each[key] for each in rounds) for key in rounds[0]}
-        print(f"{name:<14}" + "   ".join(f"{key} {value:,.6g}" for key, value in results[name].items()), flush=True)
+        _print(name, results[name])
     backend = urlsplit(os.environ.get(VARIABLE, "sqlite:")).scheme
     report = {
         "machine": _machine(),
@@ -43,6 +46,12 @@ def _measure(arguments: argparse.Namespace) -> None:
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(report, indent=2) + "\n")
     print(f"written to {arguments.out}")
+
+
+def _print(name: str, numbers: Numbers) -> None:
+    """On one line, or on one each where there are many."""
+    told = [f"{key} {value:,.6g}" for key, value in numbers.items()]
+    print(f"{name:<14}" + ("   " if len(told) <= NUMBERS_ON_A_LINE else f"\n{'':<14}").join(told), flush=True)
 
 
 def _arguments() -> argparse.Namespace:

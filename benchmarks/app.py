@@ -1,10 +1,12 @@
-"""The app under measurement: handlers that mark their start, and then do nothing or wait."""
+"""The app under measurement: handlers that mark their start, and then do nothing, wait, or return an object."""
 
 import asyncio
 import os
 import time
 from pathlib import Path
+from typing import Any
 
+from benchmarks.payloads import Records
 from benchmarks.probe import Probe
 from tenure import Tenure
 
@@ -16,6 +18,22 @@ PAUSE = 0.005
 @app.job
 def noop(i: int) -> None:
     probe.mark(i)
+
+
+@app.job
+def text(i: int, pad: str) -> None:
+    probe.mark(i)
+
+
+@app.job
+def records(i: int, pad: Records) -> None:
+    probe.mark(i)
+
+
+@app.job
+def result(i: int) -> dict[str, Any]:
+    probe.mark(i)
+    return {"number": i, "state": "sent", "parts": [1, 2, 3], "complete": True}
 
 
 @app.job

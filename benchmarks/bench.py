@@ -6,17 +6,21 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from benchmarks.payloads import Payload, Records
+from benchmarks.peers.results import QUARTILES_FROM
 from benchmarks.places import place
 from benchmarks.probe import Probe
 from tenure import Tenure
 from tenure.wire.signing import new_key
 
 TICK = os.sysconf("SC_CLK_TCK")
+ROUNDS = 3
+Numbers = dict[str, float]
 
 
 class Bench:
@@ -31,7 +35,10 @@ class Bench:
             f"sqlite:///{folder}/store.db" if url.startswith("beanstalk") else ""
         )
         self.app = Tenure(self.url, keys=[key], store=store or None)
-        self._handlers = {name: self.app.job(name=name)(_elsewhere) for name in ("noop", "block", "rest", "hold")}
+        self._handlers = {
+            name: self.app.job(name=name)(_elsewhere) for name in ("noop", "block", "rest", "hold", "result")
+        }
+        self._carriers = {"text": self.app.job(name="text")(_text), "records": self.app.job(name="records")(_records)}
         self.noop = self._handlers["noop"]
 
     @contextmanager
@@ -47,8 +54,12 @@ class Bench:
                 process.send_signal(signal.SIGTERM)
             process.wait()
 
-    def enqueue(self, jobs: range, handler: str = "noop") -> None:
-        self.app.enqueue_many(self._handlers[handler].build(i=i) for i in jobs)
+    def enqueue(self, jobs: range, handler: str = "noop", pad: Payload | None = None) -> None:
+        """With a payload, the handler is `text` or `records`."""
+        if pad is None:
+            self.app.enqueue_many(self._handlers[handler].build(i=i) for i in jobs)
+        else:
+            self.app.enqueue_many(self._carriers[handler].build(i=i, pad=pad) for i in jobs)
 
     def wait_for(self, ran: int, process: subprocess.Popen[bytes]) -> None:
         wait_until(lambda: len(self.probe.starts()) >= ran, process)
@@ -56,6 +67,14 @@ class Bench:
 
 def _elsewhere(i: int) -> None:
     """Never called here: workers run those of benchmarks.app."""
+
+
+def _text(i: int, pad: str) -> None:
+    """As in benchmarks.app."""
+
+
+def _records(i: int, pad: Records) -> None:
+    """As in benchmarks.app."""
 
 
 @contextmanager
@@ -116,3 +135,23 @@ def span_rate(starts: list[float]) -> float:
 
 def percentile(values: list[float], share: float) -> float:
     return statistics.quantiles(values, n=100)[round(share * 100) - 1]
+
+
+def interleaved(measures: Mapping[str, Callable[[], Numbers]], rounds: int | None = None) -> Numbers:
+    """The medians of several rounds of A, B, C; what disturbs the machine then disturbs all of them.
+
+    A number is called by its measure and its own name; five rounds or more are given with their quartiles.
+    """
+    turns = [{name: measure() for name, measure in measures.items()} for _ in range(rounds or ROUNDS)]
+    found: Numbers = {}
+    for name in measures:
+        for number in turns[0][name]:
+            found |= _summed_up(f"{name} {number}", [turn[name][number] for turn in turns])
+    return found
+
+
+def _summed_up(name: str, values: list[float]) -> Numbers:
+    if len(values) < QUARTILES_FROM:
+        return {name: statistics.median(values)}
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return {name: middle, f"{name}, lower quartile": low, f"{name}, upper quartile": high}

@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 from benchmarks.agenda import agenda, schedules
 from benchmarks.beanstalk import beanstalk
-from benchmarks.bench import Family, bench, cpu_seconds, percentile, rss_megabytes, span_rate
+from benchmarks.bench import Family, Numbers, bench, cpu_seconds, rss_megabytes, span_rate
 from benchmarks.door import door
+from benchmarks.drains import payloads, results
 from benchmarks.guards import guarded, parked
 from benchmarks.history import history
+from benchmarks.latency import delayed, latency, loaded
 from benchmarks.mariadb import mariadb
 from benchmarks.runners import awaiting, blocking, children, recovery, runners
 from benchmarks.serving import server_cost, server_seconds
 from benchmarks.stages import stages
-
-Numbers = dict[str, float]
 
 
 def enqueue_one(jobs: int) -> Numbers:
@@ -64,23 +64,6 @@ def drain_two(jobs: int) -> Numbers:
             second.wait()
         runs = it.probe.runs()
         return {"jobs/s": span_rate(it.probe.starts()), "run exactly once": sum(each == 1 for each in runs) / jobs}
-
-
-def latency(jobs: int) -> Numbers:  # noqa: ARG001 - every row has one signature
-    """From the call of enqueue to the start of the handler, on an idle worker."""
-    count = 200
-    with bench(count) as it, it.worker() as process:
-        it.noop.enqueue(i=0)
-        it.wait_for(1, process)
-        called = []
-        for i in range(1, count):
-            time.sleep(0.02)
-            called.append(time.perf_counter())
-            it.noop.enqueue(i=i)
-        it.wait_for(count, process)
-        starts = sorted(it.probe.starts())[1:]
-        waits = [(start - call) * 1000 for start, call in zip(starts, called, strict=True)]
-        return {"p50 ms": percentile(waits, 0.5), "p99 ms": percentile(waits, 0.99)}
 
 
 def idle(jobs: int) -> Numbers:  # noqa: ARG001 - every row has one signature
@@ -158,8 +141,8 @@ def _seconds(command: list[str]) -> float:
 ROWS: dict[str, Callable[[int], Numbers]] = {
     row.__name__: row
     for row in (
-        *(enqueue_one, enqueue_many, drain, drain_two, latency, idle, backlog, memory, stages, start_up),
-        *(runners, blocking, awaiting, children, recovery, agenda, schedules, door, guarded, parked),
-        *(beanstalk, mariadb, history),
+        *(enqueue_one, enqueue_many, drain, drain_two, payloads, results, latency, delayed, loaded, idle, backlog),
+        *(memory, stages, start_up, runners, blocking, awaiting, children, recovery, agenda, schedules, door, guarded),
+        *(parked, beanstalk, mariadb, history),
     )
 }

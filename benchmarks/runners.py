@@ -8,51 +8,58 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 
-from benchmarks.bench import Bench, bench, rss_megabytes, span_rate, wait_until
+from benchmarks.bench import Bench, Numbers, bench, interleaved, rss_megabytes, span_rate, wait_until
+from benchmarks.drains import drained
 from benchmarks.probe import Probe
 
-_ROUNDS = 3
 _PAUSE = 0.005  # as in benchmarks.app
 _THREADS = 32
 _AWAITS = 500
 
 
-def runners(jobs: int) -> dict[str, float]:
-    """A backlog of no-op jobs on two children, as a share of what one process does inline; interleaved."""
-    rates = _interleaved(
+def runners(jobs: int) -> Numbers:
+    """No-op jobs in child processes, the default, as a share of what one process does inline; interleaved.
+
+    The CPU of a worker is that of all its processes: the difference is what leaving the process costs a job.
+    """
+    found = interleaved(
         {
-            "inline jobs/s": lambda: _drained(jobs, "noop", "inline", 1),
-            "process × 2 jobs/s": lambda: _drained(jobs, "noop", "process", 2),
+            "inline": lambda: drained(jobs),
+            "process": lambda: drained(jobs, runner="process"),
+            "process × 2": lambda: drained(jobs, runner="process", concurrency=2),
         }
     )
-    return {**rates, "share": rates["process × 2 jobs/s"] / rates["inline jobs/s"]}
+    return {
+        **found,
+        "share": found["process × 2 jobs/s"] / found["inline jobs/s"],
+        "process minus inline, CPU µs": found["process worker CPU µs"] - found["inline worker CPU µs"],
+    }
 
 
-def blocking(jobs: int) -> dict[str, float]:
+def blocking(jobs: int) -> Numbers:
     """Jobs that sleep for 5 ms on 32 threads, against 32 bare threads that do the same."""
-    rates = _interleaved(
+    rates = interleaved(
         {
-            "bare jobs/s": lambda: _with_probe(jobs, _on_bare_threads),
-            "threads × 32 jobs/s": lambda: _drained(jobs, "block", "threads", _THREADS),
+            "bare": lambda: _with_probe(jobs, _on_bare_threads),
+            "threads × 32": lambda: _drained(jobs, "block", "threads", _THREADS),
         }
     )
     return {**rates, "share": rates["threads × 32 jobs/s"] / rates["bare jobs/s"]}
 
 
-def awaiting(jobs: int) -> dict[str, float]:
+def awaiting(jobs: int) -> Numbers:
     """Jobs that await 5 ms, 500 at once, against a bare event loop that does the same."""
-    rates = _interleaved(
+    rates = interleaved(
         {
-            "bare jobs/s": lambda: _with_probe(jobs, _on_a_bare_loop),
-            "event_loop × 500 jobs/s": lambda: _drained(jobs, "rest", "event_loop", _AWAITS),
+            "bare": lambda: _with_probe(jobs, _on_a_bare_loop),
+            "event_loop × 500": lambda: _drained(jobs, "rest", "event_loop", _AWAITS),
         }
     )
     return {**rates, "share": rates["event_loop × 500 jobs/s"] / rates["bare jobs/s"]}
 
 
-def children(jobs: int) -> dict[str, float]:
+def children(jobs: int) -> Numbers:
     """The resident memory of a worker and of one of its children, after some jobs."""
     with bench(jobs) as it:
         it.enqueue(range(jobs))
@@ -62,7 +69,7 @@ def children(jobs: int) -> dict[str, float]:
             return {"worker RSS MB": rss_megabytes(process.pid), "child RSS MB": max(sizes)}
 
 
-def recovery(jobs: int) -> dict[str, float]:  # noqa: ARG001 - every row has one signature
+def recovery(jobs: int) -> Numbers:  # noqa: ARG001 - every row has one signature
     """Seconds from kill -9 to the job's next start: of a child, and of a whole worker, at default settings."""
     return {"child killed, s": _until_run_again(_kill_child), "worker killed, s": _until_run_again(_kill_worker)}
 
@@ -92,13 +99,7 @@ def _children(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
-def _interleaved(measures: dict[str, Callable[[], float]]) -> dict[str, float]:
-    """The median of several rounds; what disturbs the machine then disturbs all of them."""
-    rounds = [{name: measure() for name, measure in measures.items()} for _ in range(_ROUNDS)]
-    return {name: median(each[name] for each in rounds) for name in measures}
-
-
-def _drained(jobs: int, handler: str, runner: str, concurrency: int) -> float:
+def _drained(jobs: int, handler: str, runner: str, concurrency: int) -> Numbers:
     with bench(jobs) as it:
         it.enqueue(range(jobs), handler)
         with it.worker("--burst", runner=runner, concurrency=concurrency) as process:
@@ -106,13 +107,13 @@ def _drained(jobs: int, handler: str, runner: str, concurrency: int) -> float:
         return _rate(it, jobs)
 
 
-def _rate(it: Bench, jobs: int) -> float:
+def _rate(it: Bench, jobs: int) -> Numbers:
     if it.probe.runs() != [1] * jobs:
         raise RuntimeError("not every job ran exactly once")
-    return span_rate(it.probe.starts())
+    return {"jobs/s": span_rate(it.probe.starts())}
 
 
-def _with_probe(jobs: int, run: Callable[[Probe, int], None]) -> float:
+def _with_probe(jobs: int, run: Callable[[Probe, int], None]) -> Numbers:
     with bench(jobs) as it:
         run(it.probe, jobs)
         return _rate(it, jobs)

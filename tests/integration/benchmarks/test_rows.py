@@ -1,0 +1,39 @@
+"""The rows that measure Tenure alone run with a few jobs, on a SQLite file."""
+
+import pytest
+
+from benchmarks import bench, latency
+from benchmarks.rows import ROWS
+
+
+@pytest.fixture(autouse=True)
+def once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "ROUNDS", 1)
+    monkeypatch.setattr(latency, "ROUNDS", 1)
+
+
+def test_payloads_are_texts_and_lists_of_two_sizes() -> None:
+    numbers = ROWS["payloads"](40)
+    assert {name for name in numbers if name.endswith(" jobs/s")} == {
+        *("no payload jobs/s", "text of 1 kB jobs/s", "text of 10 kB jobs/s"),
+        *("list of 1 kB jobs/s", "list of 10 kB jobs/s"),
+    }
+    assert all(value > 0 for name, value in numbers.items() if "worker CPU" not in name)
+
+
+def test_results_are_compared_with_none() -> None:
+    numbers = ROWS["results"](40)
+    assert numbers["ratio"] == numbers["with results jobs/s"] / numbers["without results jobs/s"]
+
+
+def test_the_default_runner_stands_beside_inline_with_the_cpu_of_all_its_processes() -> None:
+    numbers = ROWS["runners"](40)
+    difference = numbers["process worker CPU µs"] - numbers["inline worker CPU µs"]
+    assert numbers["process minus inline, CPU µs"] == difference
+
+
+@pytest.mark.parametrize("row", ["latency", "delayed", "loaded"])
+def test_latencies_are_told_for_inline_and_for_the_default_runner(row: str) -> None:
+    numbers = ROWS[row](20)
+    for runner in ("inline", "process"):
+        assert 0 < numbers[f"{runner} p50 ms"] <= numbers[f"{runner} p99 ms"]
