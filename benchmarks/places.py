@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 VARIABLE = "BENCH_URL"  # a server's address; without one rows measure SQLite
@@ -47,16 +48,21 @@ def _postgresql(server: str) -> Iterator[str]:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-@contextmanager
-def _mysql(server: str) -> Iterator[str]:
+def mysql_connection(url: str) -> Any:
+    """To the database of this URL."""
     import pymysql
 
+    parts = urlsplit(url)
+    login = {"host": parts.hostname, "port": parts.port or 3306, "user": parts.username, "database": parts.path[1:]}
+    return pymysql.connect(**login, password=parts.password or "", autocommit=True)
+
+
+@contextmanager
+def _mysql(server: str) -> Iterator[str]:
     name = f"bench_{secrets.token_hex(4)}"
-    parts = urlsplit(server)
-    login = {"host": parts.hostname, "port": parts.port or 3306, "user": parts.username}
-    with pymysql.connect(**login, password=parts.password or "", autocommit=True) as connection:
+    with mysql_connection(server) as connection:
         connection.cursor().execute(f"CREATE DATABASE {name}")
-        yield parts._replace(path=f"/{name}").geturl()
+        yield urlsplit(server)._replace(path=f"/{name}").geturl()
         connection.cursor().execute(f"DROP DATABASE {name}")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from benchmarks.agenda import agenda, schedules
 from benchmarks.beanstalk import beanstalk
 from benchmarks.bench import Family, Numbers, bench, cpu_seconds, rss_megabytes, span_rate
+from benchmarks.claims import claims
 from benchmarks.door import door
 from benchmarks.drains import payloads, results
 from benchmarks.guards import guarded, parked
@@ -143,6 +144,6 @@ ROWS: dict[str, Callable[[int], Numbers]] = {
     for row in (
         *(enqueue_one, enqueue_many, drain, drain_two, payloads, results, latency, delayed, loaded, idle, backlog),
         *(memory, stages, start_up, runners, blocking, awaiting, children, recovery, agenda, schedules, door, guarded),
-        *(parked, beanstalk, mariadb, history),
+        *(parked, claims, beanstalk, mariadb, history),
     )
 }

@@ -1,15 +1,20 @@
-"""The rows that measure Tenure alone run with a few jobs, on a SQLite file."""
+"""The rows that measure Tenure alone run with a few jobs."""
+
+from collections.abc import Callable
 
 import pytest
 
-from benchmarks import bench, latency
+from benchmarks import bench, claims, latency
+from benchmarks.places import server_of
 from benchmarks.rows import ROWS
+from tests.support.servers import Server
 
 
 @pytest.fixture(autouse=True)
 def once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "ROUNDS", 1)
     monkeypatch.setattr(latency, "ROUNDS", 1)
+    monkeypatch.setattr(claims, "TRIES", 1)
 
 
 def test_payloads_are_texts_and_lists_of_two_sizes() -> None:
@@ -37,3 +42,17 @@ def test_latencies_are_told_for_inline_and_for_the_default_runner(row: str) -> N
     numbers = ROWS[row](20)
     for runner in ("inline", "process"):
         assert 0 < numbers[f"{runner} p50 ms"] <= numbers[f"{runner} p99 ms"]
+
+
+def test_the_pages_of_a_claim_are_counted_in_a_file() -> None:
+    numbers = ROWS["claims"](3000)
+    assert numbers["1000 waiting, pages"] > 1
+    assert 0.5 < numbers["ratio"] < 2
+
+
+@pytest.mark.parametrize("server", ["postgresql", "mariadb"])
+def test_the_buffers_of_a_claim_are_counted_on_a_server(server: str, own_server: Callable[[str], Server]) -> None:
+    with server_of(own_server(server).url):
+        numbers = ROWS["claims"](2000)
+    assert numbers["1000 waiting, pages"] > 100
+    assert 0.5 < numbers["ratio"] < 2
