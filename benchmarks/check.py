@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.stages import spend
 from benchmarks.yardstick import database, plain
@@ -33,6 +34,16 @@ TRIES = 4  # a slow-down that is real stays; one that the machine made does not
 Ratios = dict[str, float]
 
 
+class Cost(NamedTuple):
+    """The CPU of one job: what is compared, and what it is on this machine."""
+
+    yardsticks: float
+    microseconds: float
+
+
+Costs = dict[str, Cost]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.check", description="Compare with the baseline.")
     parser.add_argument("--write", action="store_true", help="make what is measured now the baseline")
@@ -40,22 +51,22 @@ def main() -> int:
         return _write()
     baseline = _baselines().get(_host())
     if baseline is None:
+        _print(measure(TURNS), {}, [])
         print(f"no baseline for {_host()}: write one with python -m benchmarks.check --write")
         return 0
     return _compare(baseline)
 
 
 def _compare(baseline: Ratios) -> int:
-    best: Ratios = {}
+    costs: Costs = {}
     for _ in range(TRIES):
         found = measure(TURNS)
-        best = {name: min(value, best.get(name, value)) for name, value in found.items()}
+        costs = {name: min(cost, costs.get(name, cost)) for name, cost in found.items()}
+        best = {name: cost.yardsticks for name, cost in costs.items()}
         slower = slowed(best, baseline)
         if not slower:
             break
-    for name, value in best.items():
-        against = f"{value / baseline[name] - 1:+.0%}" if name in baseline else "new"
-        print(f"{name:<24}{value:6.2f} yardsticks  {against}{'  too slow' if name in slower else ''}")
+    _print(costs, baseline, slower)
     if slower:
         print(
             f"Slower than the committed baseline allows: {', '.join(slower)}.\n"
@@ -65,6 +76,13 @@ def _compare(baseline: Ratios) -> int:
     elif faster := [name for name, value in best.items() if value < baseline.get(name, 0) / STAGE]:
         print(f"Much faster than the baseline: {', '.join(faster)}. Keep that: python -m benchmarks.check --write")
     return int(bool(slower))
+
+
+def _print(costs: Costs, baseline: Ratios, slower: list[str]) -> None:
+    for name, cost in costs.items():
+        against = f"{cost.yardsticks / baseline[name] - 1:+.0%}" if name in baseline else "new"
+        told = f"{cost.microseconds:7.1f} µs of CPU a job {cost.yardsticks:6.2f} yardsticks  {against}"
+        print(f"{name:<24}{told}{'  too slow' if name in slower else ''}")
 
 
 def slowed(found: Ratios, baseline: Ratios) -> list[str]:
@@ -77,8 +95,8 @@ def allowance(name: str) -> float:
     return ALLOWED.get(name.split()[-1], STAGE)
 
 
-def measure(turns: int) -> Ratios:
-    """Each stage, and each path as a whole, in units of its yardstick; by the best of many turns of either."""
+def measure(turns: int) -> Costs:
+    """Each stage, and each path as a whole, beside its yardstick; by the best of many turns of either."""
     best: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="tenure-check-", dir=_memory()) as folder:
         tables = database()
@@ -92,15 +110,16 @@ def measure(turns: int) -> Ratios:
         finally:
             gc.enable()
     return {
-        **_ratios({name: seconds for name, seconds in best.items() if "memory" in name}, best["plain"]),
-        **_ratios({name: seconds for name, seconds in best.items() if "sqlite" in name}, best["tables"]),
+        **_costs({name: seconds for name, seconds in best.items() if "memory" in name}, best["plain"]),
+        **_costs({name: seconds for name, seconds in best.items() if "sqlite" in name}, best["tables"]),
     }
 
 
-def _ratios(best: dict[str, float], yardstick: float) -> Ratios:
+def _costs(best: dict[str, float], yardstick: float) -> Costs:
     stages = {name: seconds for name, seconds in best.items() if "inline" not in name}
     where = next(iter(stages)).split()[0]
-    return {name: seconds / yardstick for name, seconds in {f"{where} path": sum(stages.values()), **best}.items()}
+    found = {f"{where} path": sum(stages.values()), **best}
+    return {name: Cost(seconds / yardstick, seconds / JOBS * 1e6) for name, seconds in found.items()}
 
 
 def _turn(sqlite: str, tables: Callable[[int], None]) -> dict[str, float]:
@@ -162,7 +181,7 @@ def _baselines() -> dict[str, Ratios]:
 
 def _write() -> int:
     runs = [measure(TURNS) for _ in range(RUNS)]
-    found = {name: round(statistics.median(run[name] for run in runs), 3) for name in runs[0]}
+    found = {name: round(statistics.median(run[name].yardsticks for run in runs), 3) for name in runs[0]}
     BASELINE.write_text(json.dumps({**_baselines(), _host(): found}, indent=2) + "\n")
     print(f"written to {BASELINE}: {found}")
     return 0
