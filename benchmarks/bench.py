@@ -62,7 +62,7 @@ class Bench:
             self.app.enqueue_many(self._carriers[handler].build(i=i, pad=pad) for i in jobs)
 
     def wait_for(self, ran: int, process: subprocess.Popen[bytes]) -> None:
-        wait_until(lambda: len(self.probe.starts()) >= ran, process)
+        wait_until(lambda: self.probe.ran() >= ran, process)
 
 
 def _elsewhere(i: int) -> None:

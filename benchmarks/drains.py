@@ -26,23 +26,27 @@ def drained(
     """
     with bench(jobs) as it:
         assert it.app.backend  # connected, and the tables are made
-        sealing = time.process_time()
+        sealing, storing = time.process_time(), server_seconds()
         it.enqueue(range(jobs), handler, pad)
-        sealing = time.process_time() - sealing
+        sealing, stored = time.process_time() - sealing, server_seconds()
         with it.worker(runner=runner, concurrency=concurrency) as process:
             it.wait_for(1, process)
-            ran, spent, served = len(it.probe.starts()), processes.cpu_seconds([process.pid]), server_seconds()
+            ran, spent, serving = it.probe.ran(), processes.cpu_seconds([process.pid]), server_seconds()
             it.wait_for(jobs, process)
             counted, spent = max(1, jobs - ran), processes.cpu_seconds([process.pid]) - spent
-            after = server_seconds()
-        numbers = {
+            served = server_seconds()
+        return {
             "jobs/s": span_rate(it.probe.starts()),
             "producer CPU µs": sealing / jobs * 1e6,
             "worker CPU µs": spent / counted * 1e6,
+            **_cost("server CPU µs, store", storing, stored, jobs),
+            **_cost("server CPU µs, lease and settle", serving, served, counted),
         }
-        if served is not None and after is not None:
-            numbers["server CPU µs"] = (after - served) / counted * 1e6
-        return numbers
+
+
+def _cost(name: str, before: float | None, after: float | None, jobs: int) -> Numbers:
+    """What a job cost the server between two moments; nothing where there is none to look at."""
+    return {} if before is None or after is None else {name: (after - before) / jobs * 1e6}
 
 
 def payloads(jobs: int) -> Numbers:

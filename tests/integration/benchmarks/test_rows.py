@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks import bench, claims, latency
+from benchmarks import bench, claims, latency, scale
 from benchmarks.places import server_of
 from benchmarks.rows import ROWS
 from tests.support.servers import Server
@@ -56,3 +56,9 @@ def test_the_buffers_of_a_claim_are_counted_on_a_server(server: str, own_server:
         numbers = ROWS["claims"](2000)
     assert numbers["1000 waiting, pages"] > 100
     assert 0.5 < numbers["ratio"] < 2
+
+
+def test_the_costs_behind_the_page_on_scale_can_be_measured() -> None:
+    costs = scale.measured(40, ("sqlite", "redis"))["servers"]
+    assert set(costs["sqlite"]) == {"producer", "worker", "children"}
+    assert set(costs["redis"]) == {"producer", "worker", "children", "store", "settle"}

@@ -1,6 +1,9 @@
 """How rounds of measurements become numbers."""
 
+from pathlib import Path
+
 from benchmarks.bench import interleaved
+from benchmarks.probe import Probe
 
 
 def test_rounds_are_interleaved_and_their_medians_told() -> None:
@@ -24,3 +27,11 @@ def test_five_rounds_are_told_with_their_quartiles() -> None:
         "idle p50 ms, lower quartile": 2.0,
         "idle p50 ms, upper quartile": 4.0,
     }
+
+
+def test_a_probe_counts_the_jobs_that_have_started(tmp_path: Path) -> None:
+    probe = Probe(tmp_path / "probe", 1000)
+    for i in (0, 1, 1, 999):
+        probe.mark(i)
+    assert probe.ran() == len(probe.starts()) == 3
+    assert probe.runs()[1] == 2
