@@ -7,7 +7,6 @@ from benchmarks.bench import Bench, bench, cpu_seconds, span_rate
 from tenure.guards.concurrency_limit import ConcurrencyLimit
 from tenure.guards.guard import take_guards
 from tenure.guards.states import Holder, lock_key
-from tenure.guards.store import Store
 
 
 def guarded(jobs: int) -> dict[str, float]:
@@ -31,7 +30,7 @@ def parked(jobs: int) -> dict[str, float]:  # noqa: ARG001 - every row has one s
     """What 10 000 jobs that wait for one lock cost an idle worker, beside what it costs without them."""
     with bench(1) as it:
         empty = _idle(it)
-        assert isinstance(it.app.backend, Store)
+        assert it.app.backend.guards is not None
         it.app.backend.guards.change([take_guards([ConcurrencyLimit(lock_key("busy"))], Holder("somebody", 1, 3600.0))])
         job = it.noop.using(name="busy", single_instance=True)
         it.app.enqueue_many(job.build(i=0) for _ in range(10_000))

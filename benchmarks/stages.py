@@ -30,8 +30,8 @@ def stages(jobs: int) -> dict[str, float]:
         before = server_seconds()
         spent = spend(app, jobs, time.perf_counter)
         served = server_cost(before, jobs)
-        if isinstance(app.backend, Store):
-            spent["guard"] = _guard(app.backend, jobs)
+        if app.backend.guards is not None:
+            spent["guard"] = _guard(app.backend.guards, jobs)
     return {**{f"{name} µs": seconds / jobs * 1e6 for name, seconds in spent.items()}, **served}
 
 
