@@ -3,8 +3,10 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
+from benchmarks.payloads import Records, records
 from benchmarks.places import place
 from benchmarks.serving import server_cost, server_seconds
 from tenure import Tenure
@@ -25,21 +27,28 @@ _SETTLES = 500
 
 
 def stages(jobs: int) -> dict[str, float]:
-    """Microseconds a job for build, seal, put, lease, open, call with decide, and settle; and for a guard."""
+    """Microseconds a job for build, seal, put, lease, open, call with decide, settle, and a guard; and with a list."""
     with place() as (url, _), Tenure(url, keys=[new_key().dump()]) as app:
         before = server_seconds()
         spent = spend(app, jobs, time.perf_counter)
         served = server_cost(before, jobs)
         if app.backend.guards is not None:
             spent["guard"] = _guard(app.backend.guards, jobs)
-    return {**{f"{name} µs": seconds / jobs * 1e6 for name, seconds in spent.items()}, **served}
+        few = max(1, jobs // 10)
+        lists = spend(app, few, time.perf_counter, records(10_000))
+    return {
+        **{f"{name} µs": seconds / jobs * 1e6 for name, seconds in spent.items()},
+        **served,
+        **{f"list of 10 kB, {name} µs": seconds / few * 1e6 for name, seconds in lists.items()},
+    }
 
 
-def spend(app: Tenure, jobs: int, timer: Callable[[], float]) -> dict[str, float]:
-    """Seconds, as this timer counts them, that each stage took for so many jobs."""
+def spend(app: Tenure, jobs: int, timer: Callable[[], float], pad: Records | None = None) -> dict[str, float]:
+    """Seconds, as this timer counts them, that each stage took for so many jobs, without a payload or with this one."""
     spent: dict[str, float] = {}
-    noop = app.job(name="noop")(_noop)
-    opened, handler = app.open_backend(), app.registry.get("noop")
+    name = "noop" if pad is None else "records"
+    build = app.job(name=name)(_noop).build if pad is None else partial(app.job(name=name)(_records).build, pad=pad)
+    opened, handler = app.open_backend(), app.registry.get(name)
     clock = SystemClock()
     pipeline = Pipeline(opened.wire, app.registry, clock, JobDefaults(retry=app.retry))
 
@@ -50,7 +59,7 @@ def spend(app: Tenure, jobs: int, timer: Callable[[], float]) -> dict[str, float
         spent[name] = timer() - begun
 
     with stage("build"):
-        built = [noop.build(i=i) for i in range(jobs)]
+        built = [build(i=i) for i in range(jobs)]
     with stage("seal"):
         messages = [_seal(opened.wire, handler.shape.pack, job, clock.now()) for job in built]
     with stage("put"):
@@ -81,6 +90,10 @@ def _guard(store: Store, jobs: int) -> float:
 
 def _noop(i: int) -> None:
     """Does nothing."""
+
+
+def _records(i: int, pad: Records) -> None:
+    """Does nothing with them."""
 
 
 def _seal(wire: Wire, pack: Callable[[Any], bytes], job: Any, now: int) -> Message:
