@@ -1,10 +1,11 @@
 """The rows that measure Tenure alone run with a few jobs."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 
-from benchmarks import bench, claims, latency, scale
+from benchmarks import bench, claims, history, latency, scale
 from benchmarks.places import server_of
 from benchmarks.rows import ROWS
 from tests.support.servers import Server
@@ -62,3 +63,16 @@ def test_the_costs_behind_the_page_on_scale_can_be_measured() -> None:
     costs = scale.measured(40, ("sqlite", "redis"))["servers"]
     assert set(costs["sqlite"]) == {"producer", "worker", "children"}
     assert set(costs["redis"]) == {"producer", "worker", "children", "store", "settle"}
+
+
+@pytest.mark.parametrize("server", [None, "postgres_url", "mariadb_url"])
+def test_commands_are_timed_on_a_long_history(
+    server: str | None, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setattr(history, "_ROUNDS", 1)
+    monkeypatch.setattr(history, "ENDED", 60)
+    monkeypatch.setattr(history, "DEAD", 20)
+    with nullcontext() if server is None else server_of(request.getfixturevalue(server)):
+        numbers = ROWS["history"](1)
+    assert {"health", "jobs list", "dead list", "app.statistics"} <= set(numbers)
+    assert all(milliseconds > 0 for milliseconds in numbers.values())
