@@ -19,7 +19,7 @@ class Figure:
 
     @property
     def is_less_better(self) -> bool:
-        return self.number != "jobs/s"
+        return not self.number.endswith("jobs/s")
 
     def of(self, report: Report, peer: str) -> float | None:
         found = [report.number(peer, row, self.number) for row in self.rows]
@@ -52,6 +52,10 @@ class Section:
     title: str
     text: str
     figures: tuple[Figure, ...]
+
+
+def _latencies(title: str, row: str, note: str) -> list[Figure]:
+    return [Figure(f"{title}, {number}", (row,), number, note) for number in ("p50 ms", "p99 ms")]
 
 
 SECTIONS = (
@@ -87,18 +91,16 @@ SECTIONS = (
     Section(
         "Latency",
         "The time until the handler starts.",
-        tuple(
-            Figure(f"{title}, {number}", (row,), number, note)
-            for row, title, note in (
-                ("latency", "idle", "*Idle*: from the enqueue call, with a job every 20 ms."),
-                ("delayed", "delayed", "*Delayed*: from the time at which the job is due."),
-                (
-                    "half-load",
-                    "half load",
-                    "*Half load*: from the enqueue call, at half of the rate of the peer's drain.",
-                ),
-            )
-            for number in ("p50 ms", "p99 ms")
+        (
+            *_latencies("idle", "latency", "*Idle*: from the enqueue call, with a job every 20 ms."),
+            *_latencies("delayed", "delayed", "*Delayed*: from the time at which the job is due."),
+            Figure("half load, jobs/s", ("half-load",), "load jobs/s"),
+            *_latencies(
+                "half load",
+                "half-load",
+                "*Half load*: from the enqueue call, at half of the rate of the peer's own drain; the loads differ"
+                " as the drains do.",
+            ),
         ),
     ),
 )
