@@ -2,7 +2,7 @@
 
 import time
 
-from benchmarks.bench import Numbers, bench, interleaved, span_rate
+from benchmarks.bench import Bench, Numbers, bench, interleaved, span_rate
 from benchmarks.payloads import Payload, records
 from benchmarks.peers import processes
 from benchmarks.serving import server_seconds
@@ -20,28 +20,40 @@ RESULTS = {"without results": "noop", "with results": "result"}
 def drained(
     jobs: int, handler: str = "noop", pad: Payload | None = None, runner: str = "inline", concurrency: int = 1
 ) -> Numbers:
+    """A backlog on an empty backend."""
+    with bench(jobs) as it:
+        return drain_of(it, jobs, handler, pad, runner, concurrency)
+
+
+def drain_of(
+    it: Bench,
+    jobs: int,
+    handler: str = "noop",
+    pad: Payload | None = None,
+    runner: str = "inline",
+    concurrency: int = 1,
+) -> Numbers:
     """A backlog run by one worker: its rate, and the CPU of the producer, the worker with its children, and the server.
 
     What the worker and the server spend is counted from the first start of a job, so that booting is left out.
     """
-    with bench(jobs) as it:
-        assert it.app.backend  # connected, and the tables are made
-        sealing, storing = time.process_time(), server_seconds()
-        it.enqueue(range(jobs), handler, pad)
-        sealing, stored = time.process_time() - sealing, server_seconds()
-        with it.worker(runner=runner, concurrency=concurrency) as process:
-            it.wait_for(1, process)
-            ran, spent, serving = it.probe.ran(), processes.cpu_seconds([process.pid]), server_seconds()
-            it.wait_for(jobs, process)
-            counted, spent = max(1, jobs - ran), processes.cpu_seconds([process.pid]) - spent
-            served = server_seconds()
-        return {
-            "jobs/s": span_rate(it.probe.starts()),
-            "producer CPU µs": sealing / jobs * 1e6,
-            "worker CPU µs": spent / counted * 1e6,
-            **_cost("server CPU µs, store", storing, stored, jobs),
-            **_cost("server CPU µs, lease and settle", serving, served, counted),
-        }
+    assert it.app.backend  # connected, and the tables are made
+    sealing, storing = time.process_time(), server_seconds()
+    it.enqueue(range(jobs), handler, pad)
+    sealing, stored = time.process_time() - sealing, server_seconds()
+    with it.worker(runner=runner, concurrency=concurrency) as process:
+        it.wait_for(1, process)
+        ran, spent, serving = it.probe.ran(), processes.cpu_seconds([process.pid]), server_seconds()
+        it.wait_for(jobs, process)
+        counted, spent = max(1, jobs - ran), processes.cpu_seconds([process.pid]) - spent
+        served = server_seconds()
+    return {
+        "jobs/s": span_rate(it.probe.starts()),
+        "producer CPU µs": sealing / jobs * 1e6,
+        "worker CPU µs": spent / counted * 1e6,
+        **_cost("server CPU µs, store", storing, stored, jobs),
+        **_cost("server CPU µs, lease and settle", serving, served, counted),
+    }
 
 
 def _cost(name: str, before: float | None, after: float | None, jobs: int) -> Numbers:

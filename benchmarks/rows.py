@@ -11,6 +11,7 @@ from benchmarks.bench import Family, Numbers, bench, cpu_seconds, rss_megabytes,
 from benchmarks.claims import claims
 from benchmarks.door import door
 from benchmarks.drains import payloads, results
+from benchmarks.growth import growth
 from benchmarks.guards import guarded, parked
 from benchmarks.history import history
 from benchmarks.latency import delayed, latency, loaded
@@ -144,6 +145,6 @@ ROWS: dict[str, Callable[[int], Numbers]] = {
     for row in (
         *(enqueue_one, enqueue_many, drain, drain_two, payloads, results, latency, delayed, loaded, idle, backlog),
         *(memory, stages, start_up, runners, blocking, awaiting, children, recovery, agenda, schedules, door, guarded),
-        *(parked, claims, beanstalk, mariadb, history),
+        *(parked, claims, growth, beanstalk, mariadb, history),
     )
 }

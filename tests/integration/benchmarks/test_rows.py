@@ -65,6 +65,20 @@ def test_the_costs_behind_the_page_on_scale_can_be_measured() -> None:
     assert set(costs["redis"]) == {"producer", "worker", "children", "store", "settle"}
 
 
+def test_a_drain_is_compared_with_one_beside_ended_jobs_in_a_file() -> None:
+    numbers = ROWS["growth"](600)
+    assert numbers["ratio"] == numbers["full jobs/s"] / numbers["none jobs/s"]
+    assert 100 < numbers["bytes an ended job, payload erased"] < numbers["bytes an ended job"] < 5000
+    assert numbers["free MB, after trimming"] > 0
+
+
+def test_a_drain_is_compared_with_one_beside_ended_jobs_on_a_server(postgres_url: str) -> None:
+    with server_of(postgres_url):
+        numbers = ROWS["growth"](600)
+    assert 100 < numbers["bytes an ended job, payload erased"] < numbers["bytes an ended job"] < 5000
+    assert numbers["dead rows, after trimming"] > 0
+
+
 @pytest.mark.parametrize("server", [None, "postgres_url", "mariadb_url"])
 def test_commands_are_timed_on_a_long_history(
     server: str | None, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
