@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
 from math import inf
 from typing import Annotated, Any, Protocol
 
@@ -49,8 +48,7 @@ class Link(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
-class LocalLink:
+class LocalLink(Struct, eq=False):
     """A link to a watcher in the same process."""
 
     cancelled: bool = False

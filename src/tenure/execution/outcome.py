@@ -156,7 +156,7 @@ class Capture:
     def __init__(self, raw: RawOutput | None = None) -> None:
         """With `raw`, it also collects what a job writes to its standard output in other ways, in the same order."""
         self._stream: TextIO = sys.stdout
-        self._raw = raw
+        self.raw = raw
         self._users = 0
 
     @contextmanager
@@ -179,11 +179,15 @@ class Capture:
 
     def begin(self) -> None:
         """Collect what this thread or task prints, until `take`."""
+        self.text().is_open = True
+
+    def text(self) -> "PrintedText":
+        """What this thread or task prints while it is open."""
         printed = _printed.get()
         if printed is None:
-            printed = _PrintedText()
+            printed = PrintedText()
             _printed.set(printed)
-        printed.is_open = True
+        return printed
 
     def take(self) -> Printed:
         """Everything that was printed since `begin`."""
@@ -191,8 +195,8 @@ class Capture:
         if printed is None:
             return NOTHING_PRINTED
         printed.is_open = False
-        if self._raw is not None:
-            printed.add(*self._raw.end())
+        if self.raw is not None:
+            printed.add(*self.raw.end())
         if not printed.parts:
             return NOTHING_PRINTED
         text = "".join(printed.parts)
@@ -206,8 +210,8 @@ class Capture:
             return self._stream.write(text)
         if not isinstance(text, str):  # click writes bytes to find out whether a stream takes text: refuse them
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        if self._raw is not None:
-            printed.add(*self._raw.read())
+        if self.raw is not None:
+            printed.add(*self.raw.read())
         printed.add(text)
         return len(text)
 
@@ -225,7 +229,7 @@ class Capture:
         return getattr(self._stream, name)
 
 
-class _PrintedText:
+class PrintedText:
     """What one thread or task has printed; reused from job to job, because most jobs print nothing."""
 
     def __init__(self) -> None:
@@ -240,7 +244,7 @@ class _PrintedText:
 
 
 _install_lock = threading.Lock()
-_printed: ContextVar[_PrintedText | None] = ContextVar("tenure.printed", default=None)
+_printed: ContextVar[PrintedText | None] = ContextVar("tenure.printed", default=None)
 
 
 class UsageMeter:
@@ -250,21 +254,20 @@ class UsageMeter:
     """
 
     def __init__(self) -> None:
-        self._unmeasured = _SHORT_ATTEMPTS_PER_SAMPLE
-        self._cpu: float | None = None
+        self._short_attempts = 0
+        self.is_due = True
 
-    def start(self) -> None:
-        self._cpu = time.thread_time() if self._unmeasured >= _SHORT_ATTEMPTS_PER_SAMPLE else None
-
-    def stop(self, outcome: Outcome) -> None:
-        """Write what the attempt used into its outcome."""
-        self._unmeasured += 1
+    def stop(self, outcome: Outcome, cpu: float | None) -> Outcome:
+        """Write into an outcome what the attempt used; `cpu` is the time of the thread at its start, if it was due."""
         if outcome.seconds >= _SHORT_ATTEMPT_SECONDS:
-            self._unmeasured = _SHORT_ATTEMPTS_PER_SAMPLE
-        elif self._cpu is None:
-            return
+            self.is_due = True
+        elif cpu is None:
+            self._short_attempts += 1
+            self.is_due = self._short_attempts >= _SHORT_ATTEMPTS_PER_SAMPLE
+            return outcome
         else:
-            self._unmeasured = 0
-        if self._cpu is not None:
-            structs.force_setattr(outcome, "cpu", time.thread_time() - self._cpu)
+            self._short_attempts, self.is_due = 0, False
+        if cpu is not None:
+            structs.force_setattr(outcome, "cpu", time.thread_time() - cpu)
         structs.force_setattr(outcome, "memory", peak_memory())
+        return outcome

@@ -16,6 +16,7 @@ from tenure import Cancel, Context, Postpone, Retry, current_context
 from tenure.execution.attempt import Performer
 from tenure.execution.inline import InlineRunner
 from tenure.worker.inbox import Inbox
+from tests.support.call_counter import calls_of
 
 NOW = 1_893_456_000_000_000
 
@@ -415,3 +416,15 @@ def test_the_inline_runner_serves_until_the_source_is_over(clock, attempt_at):
     InlineRunner(clock).serve(source, lambda attempt, outcome: done.append(outcome.output))
 
     assert done == ["2", "4"]
+
+
+def test_a_plain_attempt_makes_twelve_calls_and_no_system_call(clock, attempt_at):
+    def job(a: int): ...
+
+    attempt = attempt_at(job, b'{"a":1}')
+    with Performer(clock) as performer:
+        performer.perform(attempt)
+        calls, in_c = calls_of(lambda: performer.perform(attempt))
+
+    assert calls.total() <= 12, calls
+    assert "getpid" not in in_c
