@@ -320,6 +320,19 @@ def status_of(verdict: Verdict) -> Status:
     return Status.REJECTED if verdict.reason in REJECTED else Status.DEAD_LETTERED
 
 
+def settlements_of(verdicts: Sequence[Verdict]) -> tuple[Settlement, ...]:
+    """What listeners receive about these verdicts; no call for a plain success, which would take 0.1 of 0.2 µs."""
+    acked = Status.ACKED
+    return tuple(
+        [
+            Settlement((lease := verdict.lease).id, lease.queue, acked, lease.attempts + 1, None, False, verdict.run)
+            if type(verdict) is Ack and verdict.state == "done" and verdict.reason is None
+            else settlement(verdict)
+            for verdict in verdicts
+        ]
+    )
+
+
 def settlement(verdict: Verdict) -> Settlement:
     """What listeners receive about a verdict."""
     lease = verdict.lease

@@ -27,7 +27,7 @@ from tenure.worker.guard_holder import GuardHolder, LeaseKey
 from tenure.worker.inbox import HeldLeases
 from tenure.worker.logs import log_outcomes
 from tenure.worker.logs import logger as outcome_logger
-from tenure.worker.pipeline import settlement
+from tenure.worker.pipeline import settlements_of
 from tenure.worker.roles import GrowingDelay
 
 logger = logging.getLogger(__name__)
@@ -110,18 +110,19 @@ class Settler:
         self._first.set()
         self._flush_now.set()
 
-    def _flush(self, verdicts: Sequence[Verdict]) -> None:
-        verdicts = self._guards.attach(verdicts)
-        lost = self._apply(self._guards.mark, verdicts)
+    def _flush(self, given: Sequence[Verdict]) -> None:
+        verdicts = self._guards.attach(given)
+        lost = [] if verdicts is given else self._apply(self._guards.mark, verdicts)  # else no job had a guard
         verdicts = self._buried(verdicts)
-        lost += self._apply(partial(self._end, self._backend.ack), [v for v in verdicts if isinstance(v, Ack)])
-        lost += self._apply(self._backend.nack, [self._signed(v) for v in verdicts if isinstance(v, Nack)])
-        if self._backend.parking is not None:
-            lost += self._apply(self._backend.parking.park, [v for v in verdicts if isinstance(v, Park)])
-        verdicts = self._buried(verdicts)
-        dead = [self._signed(v) for v in verdicts if isinstance(v, Abandon)]
-        lost += self._apply(self._abandon, dead)
-        lost += self._abandon_refused(dead)
+        acks = [v for v in verdicts if type(v) is Ack]
+        lost += self._apply(partial(self._end, self._backend.ack), acks)
+        dead: list[Abandon] = []
+        if self._refused or len(acks) < len(verdicts):  # of most batches nothing is left: one pass was enough
+            lost += self._return(verdicts)
+            verdicts = self._buried(verdicts)
+            dead = [self._signed(v) for v in verdicts if isinstance(v, Abandon)]
+            lost += self._apply(self._abandon, dead)
+            lost += self._abandon_refused(dead)
         settled = _without(verdicts, lost)
         settlements = self._count(settled)  # before the leases are dropped: a job must always be counted somewhere
         self._held.drop([verdict.lease for verdict in verdicts])
@@ -132,6 +133,13 @@ class Settler:
             self.recorder(settled)
         if self.archive_writer is not None:
             self.archive_writer.take(settled)
+
+    def _return(self, verdicts: Sequence[Verdict]) -> list[Lease]:
+        """Settle the jobs that are not over; returns the lost leases."""
+        lost = self._apply(self._backend.nack, [self._signed(v) for v in verdicts if isinstance(v, Nack)])
+        if self._backend.parking is not None:
+            lost += self._apply(self._backend.parking.park, [v for v in verdicts if isinstance(v, Park)])
+        return lost
 
     def _apply(self, verb: Callable[[Sequence[V]], list[Lease]], verdicts: Sequence[V]) -> list[Lease]:
         """Call one verb with its verdicts until the backend answers: finished work must not be lost.
@@ -215,7 +223,7 @@ class Settler:
         return structs.replace(verdict, failure=structs.replace(verdict.failure, worker=self._worker))
 
     def _count(self, settled: Sequence[Verdict]) -> tuple[Settlement, ...]:
-        settlements = tuple([settlement(verdict) for verdict in settled])
+        settlements = settlements_of(settled)
         self.tally.update([each.status for each in settlements])
         return settlements
 

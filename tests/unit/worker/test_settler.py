@@ -16,6 +16,7 @@ from tenure.testing import FakeClock
 from tenure.worker.guard_holder import GuardHolder
 from tenure.worker.inbox import HeldLeases
 from tenure.worker.settler import LONG_JOB_BATCH_SIZE, Settler
+from tests.support.call_counter import calls_of
 
 
 class Unreachable(MemoryBackend):
@@ -240,3 +241,22 @@ def test_the_verdict_on_a_job_that_cannot_be_settled_tells_the_cause(events):
 
     assert backend.jobs.find("0").failures == (Failure("Unstorable", "out of range", 7, 1, worker="host:1"),)
     assert [each.status for event in events for each in event.settlements] == [Status.DEAD_LETTERED]
+
+
+class Accepting(MemoryBackend):
+    """Accepts every ack at once, so that only the calls of the settler count."""
+
+    def ack(self, verdicts):
+        return []
+
+
+def test_a_batch_of_successes_is_settled_in_one_pass_without_a_call_for_each_job():
+    backend = Accepting()
+    leases = leased(backend, 200)
+    settler = Settler(backend, HeldLeases(), Listeners(), GuardHolder(MemoryStore(FakeClock())))
+
+    few, _ = calls_of(lambda: settler._flush([Ack(lease=lease) for lease in leases[:20]]))
+    many, _ = calls_of(lambda: settler._flush([Ack(lease=lease) for lease in leases]))
+
+    assert many == few
+    assert settler.tally == {Status.ACKED: 220}
