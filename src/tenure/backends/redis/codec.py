@@ -1,6 +1,7 @@
 """How jobs, counters and outcomes are written in the values of hashes; lua/prelude.lua describes the keys."""
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +19,8 @@ PRIORITY_STEP = 1 << 48  # between two priorities: so many jobs may be put befor
 _MAX_PRIORITY = 9
 
 _encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
+pack = msgspec.msgpack.Encoder().encode  # for cmsgpack.unpack in a script, which knows text but no bytes
 _decode_labels = msgspec.json.Decoder(tuple[str, str | None]).decode
 _decode_failure = msgspec.json.Decoder(Failure).decode
 _decode_progress = msgspec.json.Decoder(Progress).decode
@@ -70,7 +73,11 @@ def due_argument(message: Message) -> str:
 
 
 def lease_member(lease: Lease) -> str:
-    return f"{lease.id}:{lease.owner}:{lease.fence}:{lease.token[0]}"
+    return lease_members([lease])[0]
+
+
+def lease_members(leases: Sequence[Lease]) -> list[str]:
+    return [f"{lease.id}:{lease.owner}:{lease.fence}:{lease.token[0]}" for lease in leases]
 
 
 def decode_lease(id: bytes, place: bytes, meta: bytes | None, record: bytes, queue: str, owner: str) -> Lease:
@@ -92,7 +99,7 @@ def decode_lease(id: bytes, place: bytes, meta: bytes | None, record: bytes, que
         vanished=vanished,
         priority=_MAX_PRIORITY - int(place) // PRIORITY_STEP,
         due=due,
-        token=(place.decode(), head),
+        token=(place.decode(), head.decode("utf-8", "replace")),
     )
 
 
@@ -112,7 +119,7 @@ def _damaged_lease(id: bytes, place: bytes, meta: bytes | None, record: bytes | 
         vanished=0,
         priority=_MAX_PRIORITY - int(place) // PRIORITY_STEP,
         due=0,
-        token=(place.decode(), b""),
+        token=(place.decode(), ""),
         fault=f"the job {what} in Redis, which no release of Tenure wrote",
     )
 
@@ -139,20 +146,30 @@ def park_arguments(verdict: Park) -> tuple[str, str, str, int]:
     """Place, counters, guard, and the rank among its waiters: by priority, then by the millisecond of the enqueue."""
     lease = verdict.lease
     place, head = lease.token
-    enqueued = int(head.split(b" ", 2)[1]) // 1000
+    enqueued = int(head.split(" ", 2)[1]) // 1000
     counts = f"{lease.attempts} {lease.crashes} {lease.fence} {lease.vanished}"
     return place, counts, verdict.key, (_MAX_PRIORITY - lease.priority) * 10**13 + enqueued
 
 
-def ended_tail(verdict: Ack) -> bytes:
-    """The tail of the record of an ended job."""
-    lease = verdict.lease
-    outcome = (
-        *(lease.attempts, lease.crashes, lease.fence, lease.owner),
-        *(verdict.seconds, verdict.reason, verdict.output, verdict.run),
+def ended_tails(verdicts: Sequence[Ack]) -> list[str]:
+    """The tails of the records of ended jobs; their outcomes are encoded together, a line each."""
+    outcomes = _encode_lines(
+        [
+            (
+                (lease := verdict.lease).attempts,
+                lease.crashes,
+                lease.fence,
+                lease.owner,
+                verdict.seconds,
+                verdict.reason,
+                verdict.output,
+                verdict.run,
+            )
+            for verdict in verdicts
+        ]
     )
-    head: bytes = lease.token[1]
-    return b"%b\n%b" % (head, _encode(outcome))
+    lines = outcomes.decode().split("\n")  # the last is empty
+    return [f"{verdict.lease.token[1]}\n{line}" for verdict, line in zip(verdicts, lines, strict=False)]
 
 
 def dead_outcome(verdict: Abandon) -> bytes:
