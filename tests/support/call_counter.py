@@ -3,8 +3,13 @@
 import sys
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
+
+import tenure
+
+_PACKAGE = f"{Path(tenure.__file__).parent}/"
 
 
 def calls_of(run: Callable[[], object]) -> tuple[Counter[str], Counter[str]]:
@@ -13,7 +18,7 @@ def calls_of(run: Callable[[], object]) -> tuple[Counter[str], Counter[str]]:
     in_c: Counter[str] = Counter()
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call" and "/tenure/" in frame.f_code.co_filename:
+        if event == "call" and frame.f_code.co_filename.startswith(_PACKAGE):
             ours[frame.f_code.co_qualname] += 1
         elif event == "c_call":
             in_c[argument.__name__] += 1

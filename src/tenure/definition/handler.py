@@ -315,7 +315,7 @@ class Registry:
             raise ForbiddenHandler(
                 f"queue {queue!r} does not allow handler {key!r}; its allowlist is {sorted(allowed)}"
             )
-        return self.get(key)
+        return self._wrapped.get(key) or self.get(key)  # `get` explains what is missing
 
     def keys(self) -> list[str]:
         """The keys of all handlers, built-in ones included."""

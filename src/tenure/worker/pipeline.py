@@ -101,7 +101,15 @@ class Pipeline:
     def conclude(self, attempt: Attempt, outcome: Outcome) -> Verdict:
         """What follows from the outcome; a job for which that cannot be said becomes a dead letter."""
         try:
-            return self._conclude(attempt, outcome)
+            if outcome.refusal is not None:
+                return self.guards.refuse(attempt.ticket, outcome.refusal, self.clock.now())
+            if outcome.output is not None and len(outcome.output) > self._defaults.max_output:
+                outcome = self._cut_output(outcome)
+            run = run_of(attempt, outcome, self.worker)
+            verdict = decide(attempt, outcome, self._defaults.retry, run, suspect_after=self._defaults.suspect_after)
+            if attempt.envelope.callbacks is UNSET and type(verdict) is not Abandon:
+                return verdict  # most jobs: their end enqueues nothing
+            return self._callbacks.attach(verdict, attempt.envelope)
         except Exception as error:
             return self.bury(attempt.ticket, error)
 
@@ -110,23 +118,11 @@ class Pipeline:
         death = _reject(lease, error, self.clock.now())
         return structs.replace(death, follow=tuple(self._callbacks.death_notice(death, None)))
 
-    def _conclude(self, attempt: Attempt, outcome: Outcome) -> Verdict:
-        if outcome.refusal is not None:
-            return self.guards.refuse(attempt.ticket, outcome.refusal, self.clock.now())
-        if outcome.output is not None and len(outcome.output) > self._defaults.max_output:
-            length = outcome.output_length or len(outcome.output)
-            text = truncate(outcome.output, self._defaults.max_output, length)
-            outcome = structs.replace(outcome, output=text, output_length=length)
-        verdict = decide(
-            attempt,
-            outcome,
-            self._defaults.retry,
-            run_of(attempt, outcome, self.worker),
-            suspect_after=self._defaults.suspect_after,
-        )
-        if attempt.envelope.callbacks is UNSET and not isinstance(verdict, Abandon):
-            return verdict  # most jobs: their end enqueues nothing
-        return self._callbacks.attach(verdict, attempt.envelope)
+    def _cut_output(self, outcome: Outcome) -> Outcome:
+        output = outcome.output or ""
+        length = outcome.output_length or len(output)
+        text = truncate(output, self._defaults.max_output, length)
+        return structs.replace(outcome, output=text, output_length=length)
 
     def _take_guards(self, attempts: list[Attempt], now: int) -> tuple[list[Attempt], list[Verdict]]:
         """The attempts that hold their guards, and the verdicts on the others; one bad guard stops only its own job."""
@@ -147,14 +143,14 @@ class Pipeline:
                 raise Malformed(lease.fault)
             envelope = self._wire.open(lease.body, lease.queue, lease.id)
             handler = self._registry.resolve(envelope.job, lease.queue)
-            check_version(handler, envelope)
+            if envelope.version is not UNSET:
+                check_version(handler, envelope)
         except MAY_BE_DEPLOYED as error:
             verdict = self._wait_for_deploy(lease, envelope, error, now)
             return self._callbacks.attach(verdict, envelope)
         except (ForbiddenHandler, MessageRejected) as error:
             return self._callbacks.attach(_reject(lease, error, now), envelope)
-        refused = refuse(lease, envelope, now)
-        if refused is not None:
+        if (lease.crashes or envelope.expires_at is not UNSET) and (refused := refuse(lease, envelope, now)):
             return self._callbacks.attach(refused, envelope)
         timeout = self._defaults.timeout if envelope.timeout is UNSET else envelope.timeout
         return Attempt(handler, envelope, lease.attempts + 1, lease.crashes, lease.fence, timeout, lease)

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from tenure.backends.messages import Ack, Lease
+from tenure.backends.redis.codec import decode_lease
 from tenure.backends.redis.connections import Unconfirmed
 from tenure.backends.redis.scripts import KeyNames, Scripts
 from tenure.backends.redis.settlements import RedisSettlements
@@ -89,3 +90,10 @@ def test_a_text_of_several_lines_stays_one_outcome(client, settlements):
     ((command,),) = client.round_trips
     *_, tails = msgspec.msgpack.decode(command[-1])
     assert [msgspec.json.decode(tail.split("\n")[1])[6] for tail in tails] == ["one\ntwo\u2028three"] * 2
+
+
+def test_a_job_whose_labels_another_program_damaged_can_be_settled(client, settlements):
+    lease = decode_lease(b"id", b"5", None, b'1 2 3 5 ["\xff",null]\nbody', "q", "me")
+
+    assert (lease.fault, lease.body, lease.due) == (None, b"body", 3)
+    assert settlements.ack([Ack(lease=lease)]) == []

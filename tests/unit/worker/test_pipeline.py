@@ -2,6 +2,7 @@
 
 import logging
 from datetime import UTC, datetime
+from functools import cache
 
 import pytest
 from msgspec import structs
@@ -17,6 +18,7 @@ from tenure.wire.envelope import Callbacks, Follower, Wire
 from tenure.wire.signing import Key, Ring
 from tenure.worker.guard_holder import GuardHolder
 from tenure.worker.pipeline import JobDefaults, Pipeline
+from tests.support.call_counter import calls_of
 
 
 def ping(): ...
@@ -263,3 +265,18 @@ def test_a_job_whose_followers_cannot_be_made_is_dead_with_the_cause(registry, c
 
     assert isinstance(verdict, Abandon)
     assert (verdict.reason, verdict.failure.type, verdict.follow) == ("unprocessable", "InvalidPayload", ())
+
+
+def test_a_plain_job_costs_three_calls_before_its_run_and_three_after_it(pipeline, lease_of):
+    leases = [lease_of() for _ in range(100)]
+    pipeline._wire.open = cache(pipeline._wire.open)
+    attempts, _ = pipeline.admit(leases)
+
+    before, _ = calls_of(lambda: pipeline.admit(leases))
+    after, _ = calls_of(
+        lambda: [pipeline.conclude(each, Outcome(kind="succeeded", started=0, seconds=0.1)) for each in attempts]
+    )
+
+    every = {name for name, count in before.items() if count >= 100}
+    assert every == {"Pipeline._open", "Registry.resolve", "GuardRules.guards_of"}
+    assert set(after) == {"Pipeline.conclude", "run_of", "decide"}

@@ -83,9 +83,10 @@ def lease_members(leases: Sequence[Lease]) -> list[str]:
 def decode_lease(id: bytes, place: bytes, meta: bytes | None, record: bytes, queue: str, owner: str) -> Lease:
     """A granted lease; its token is the place and the head of the record, which the history needs."""
     try:
-        head, _, body = record.partition(b"\n")
-        due = int(head.split(b" ", 3)[2])
-        attempts, crashes, fence, vanished = decode_counters(meta)
+        start, _, body = record.partition(b"\n")
+        head = start.decode() if start.isascii() else start.decode("utf-8", "replace")
+        due = int(head.split(" ", 3)[2])
+        attempts, crashes, fence, vanished = decode_counters(meta) if meta else (0, 0, 0, 0)
     except (ValueError, IndexError, AttributeError):
         return _damaged_lease(id, place, meta, record, queue, owner)
     return Lease(
@@ -99,7 +100,7 @@ def decode_lease(id: bytes, place: bytes, meta: bytes | None, record: bytes, que
         vanished=vanished,
         priority=_MAX_PRIORITY - int(place) // PRIORITY_STEP,
         due=due,
-        token=(place.decode(), head.decode("utf-8", "replace")),
+        token=(place.decode(), head),
     )
 
 
