@@ -202,6 +202,18 @@ def test_the_cost_of_commands_does_not_grow_with_the_history(app, database):
     assert many == pytest.approx(few, rel=0.2, abs=30)
 
 
+def test_trimming_reads_what_it_deletes(app, database):
+    read, deleted = database.read_by(partial(app.backend.jobs.trim, "done", 10_000_000, SHOWN))
+    assert deleted == SHOWN
+    assert read <= 10 * SHOWN
+
+
+def test_erasing_reads_what_it_erases(app, database):
+    read, erased = database.read_by(partial(app.backend.payloads.erase, 10_000_000, SHOWN))
+    assert erased.jobs == SHOWN
+    assert read <= 10 * SHOWN
+
+
 def test_statistics_read_the_slots_they_add_up_and_no_job(app, database):
     now = app.clock.now() // SLOT_MICROSECONDS * SLOT_MICROSECONDS
     counts = Counts()

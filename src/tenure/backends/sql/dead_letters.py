@@ -76,7 +76,7 @@ class SqlDeadLetters:
             keys, dead = _dead(rows, ids)
             if dead:
                 rows(DROP_DEAD, {"keys": keys})
-                delete_jobs(self._dialect, rows, list(zip(keys, dead, strict=True)))
+                delete_jobs(self._dialect, rows, keys)
             return dead
 
         return self._dialect.transact(delete)

@@ -59,9 +59,10 @@ DROP_OUTCOMES = "DELETE FROM tenure_outcome WHERE key IN :keys"
 # One index lookup for each queue: DISTINCT would read every row.
 NEXT_QUEUE = "SELECT min(queue) FROM tenure_{table} WHERE {of_state}queue > :after"
 OLD_OUTCOMES = """
-SELECT o.key, j.id FROM tenure_outcome AS o LEFT JOIN tenure_job AS j ON j.key = o.key
-WHERE o.state = :state AND o.queue = :queue AND o.finished < :before ORDER BY o.finished, o.key LIMIT :limit
+SELECT key FROM tenure_outcome WHERE state = :state AND queue = :queue AND finished < :before
+ORDER BY finished, key LIMIT :limit
 """
+IDS = "SELECT id FROM tenure_job WHERE key IN :keys"
 ENDED = """
 SELECT o.key, j.id FROM tenure_outcome AS o JOIN tenure_job AS j ON j.key = o.key WHERE j.id IN :ids FOR UPDATE
 """
@@ -156,13 +157,13 @@ class SqlJobs:
         return [job_record(row, failures.get(row[0], ())) for row in rows], after
 
     def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
-        old: list[tuple[Any, ...]] = []
+        old: list[int] = []
         for name in self.queues_with(state) if queue is None else [queue]:
             page = {"state": state, "queue": name, "before": before, "limit": limit - len(old)}
-            old += self._dialect.read(OLD_OUTCOMES, page)
+            old += [key for (key,) in self._dialect.read(OLD_OUTCOMES, page)]
 
         def delete(rows: Rows) -> None:
-            rows(DROP_OUTCOMES, {"keys": [key for key, _ in old]})
+            rows(DROP_OUTCOMES, {"keys": old})
             delete_jobs(self._dialect, rows, old)
 
         if old:
@@ -222,12 +223,14 @@ class SqlQueueCounts:
         return found
 
 
-def delete_jobs(dialect: Dialect, rows: Rows, jobs: Sequence[tuple[Any, ...]]) -> None:
-    """Delete jobs, given by key and id, and what is recorded about their attempts."""
+def delete_jobs(dialect: Dialect, rows: Rows, keys: Sequence[int]) -> None:
+    """Delete jobs and what is recorded about their attempts."""
     if dialect.keep_last_key:
         rows(dialect.keep_last_key, {})
-    rows(DROP_JOBS, {"keys": [key for key, _ in jobs]})
-    rows(DROP_FAILURES, {"ids": [id for _, id in jobs if id is not None]})
+    ids = [id for (id,) in rows(IDS, {"keys": keys})]
+    rows(DROP_JOBS, {"keys": keys})
+    if ids:
+        rows(DROP_FAILURES, {"ids": ids})
 
 
 def walk_queues(dialect: Dialect, statement: str, **given: str) -> list[str]:
