@@ -9,7 +9,7 @@ KEYS = "main:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY"
 
 
 def test_an_outage_is_a_line_at_its_beginning_one_for_each_pause_and_one_at_its_end(tenure, own_server, eventually):
-    server = own_server("postgresql")
+    server = own_server("postgresql", durable=True)  # the tables must outlive the kill
     place = {"TENURE_URL": server.url, "TENURE_KEYS": KEYS}
     worker = tenure.without("JOURNAL_STREAM").start("work", "--runner", "inline", **place)
     worker.stdout.readline()

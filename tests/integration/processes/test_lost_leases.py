@@ -56,5 +56,6 @@ def test_a_run_is_killed_before_its_lease_expires_while_the_backend_does_not_ans
 def test_jobs_that_end_just_when_their_lease_is_renewed_lose_nothing(site, counted):
     ids = [site.shop.sleep.enqueue(seconds=0.3 + number % 10 / 100) for number in range(200)]
     assert site.burst("threads", 20, lease=1).code == 0
-    assert {(counted(site.job(id)), site.job(id).fence) for id in ids} == {(("done", 0, 0), 1)}
+    assert {counted(site.job(id)) for id in ids} == {("done", 0, 0)}
+    assert len(site.journal("started")) == len(ids)  # a job that was handed back unstarted has a higher fence
     assert site.events("LeaseLost") == []

@@ -110,7 +110,8 @@ class Server:
     def _signal_all(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
         for child in self._children():
-            os.kill(child, number)
+            with suppress(ProcessLookupError):  # it has ended since
+                os.kill(child, number)
 
     def stop(self) -> None:
         """End it and remove its data."""

@@ -163,6 +163,16 @@ class SqlBackend(Backend):
         return []
 
 
+def migrated(backend: SqlBackend) -> SqlBackend:
+    """The backend after the missing migrations; closed if its database cannot be used."""
+    try:
+        backend.schema.migrate()
+    except BaseException:
+        backend.close()
+        raise
+    return backend
+
+
 class SqlParking:
     """Lets jobs wait for guards; leases are settled as by the other verbs."""
 

@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote
 
-from tenure.backends.sql.backend import SqlBackend
+from tenure.backends.sql.backend import SqlBackend, migrated
 from tenure.backends.sql.connections import timeout_option
 from tenure.clock import Clock
 from tenure.errors import BackendUnavailable, UnknownBackend
@@ -25,9 +25,7 @@ def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
         if name not in _OPTIONS:
             raise UnknownBackend(f"unknown option {name!r} in the {parts.scheme} URL; known: {', '.join(_OPTIONS)}")
     dialect = MysqlDialect(MysqlServer(login(parts, query), timeout_option(query.get("timeout", "30"))), clock)
-    backend = SqlBackend(dialect, server=dialect)
-    backend.schema.migrate()
-    return backend
+    return migrated(SqlBackend(dialect, server=dialect))
 
 
 def login(parts: SplitResult, query: dict[str, str]) -> dict[str, Any]:

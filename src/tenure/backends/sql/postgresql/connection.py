@@ -287,8 +287,12 @@ def text_array(values: Iterable[str | None]) -> str:
     return f"{{{','.join(map(_quoted, values))}}}"
 
 
+def bytes_array(values: Iterable[bytes]) -> str:
+    return "{" + ",".join([f'"\\\\x{value.hex()}"' for value in values]) + "}"
+
+
 class ByteaArray:
-    """A column of bytes in PostgreSQL's binary notation; as text each byte would be two digits."""
+    """As `bytes_array`, in binary, for our own connections; as text each byte is two digits."""
 
     def __init__(self, values: Sequence[bytes]) -> None:
         length = _ELEMENT_LENGTH.pack

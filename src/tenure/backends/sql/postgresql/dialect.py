@@ -13,9 +13,9 @@ from tenure.backends.sql.postgresql.claims import PostgresClaims
 from tenure.backends.sql.postgresql.connection import (
     NOW,
     ByteaArray,
-    ByteaArrayDumper,
     PostgresExecutor,
     PostgresServer,
+    bytes_array,
     number_array,
     text_array,
 )
@@ -215,8 +215,8 @@ class PostgresPut:
     def put_on(self, connection: Any, messages: Sequence[Message], wake: bool) -> list[str]:
         notify = {message.queue for message in messages} if wake else ()
         with connection.cursor() as cursor:
-            cursor.adapters.register_dumper(ByteaArray, ByteaArrayDumper)
-            cursor.execute(PUT, self._parameters(messages, notify))
+            bodies = bytes_array([m.body for m in messages])  # a connection of Django sends text only
+            cursor.execute(PUT, {**self._parameters(messages, notify), "bodies": bodies})
             stored = {first_column(row) for row in cursor.fetchall()}
         return _in_order(messages, stored)
 

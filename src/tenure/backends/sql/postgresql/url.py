@@ -2,7 +2,7 @@
 
 from urllib.parse import SplitResult, parse_qsl, urlencode
 
-from tenure.backends.sql.backend import SqlBackend
+from tenure.backends.sql.backend import SqlBackend, migrated
 from tenure.backends.sql.connections import timeout_option
 from tenure.clock import Clock
 from tenure.errors import BackendUnavailable, UnknownBackend
@@ -29,6 +29,4 @@ def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
     except psycopg.ProgrammingError as error:
         raise UnknownBackend(f"cannot parse the postgresql URL: {error}") from error
     dialect = PostgresDialect(server, clock)
-    backend = SqlBackend(dialect, server=dialect)
-    backend.schema.migrate()
-    return backend
+    return migrated(SqlBackend(dialect, server=dialect))

@@ -4,7 +4,7 @@ import sqlite3
 from urllib.parse import SplitResult
 
 from tenure.backends.parts import DatabaseFile
-from tenure.backends.sql.backend import SqlBackend
+from tenure.backends.sql.backend import SqlBackend, migrated
 from tenure.backends.sql.sqlite.database import Database
 from tenure.backends.sql.sqlite.dialect import COMPOUNDS, SqliteDialect
 from tenure.backends.url import options, sqlite_file
@@ -19,6 +19,4 @@ def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
     if not path.parent.is_dir():
         raise BackendUnavailable(f"the folder {str(path.parent)!r} for the database does not exist; create it first")
     dialect = SqliteDialect(Database(path, COMPOUNDS, chosen.get("synchronous", "full")), clock)
-    backend = SqlBackend(dialect, file=DatabaseFile(path, sqlite3.sqlite_version_info))
-    backend.schema.migrate()
-    return backend
+    return migrated(SqlBackend(dialect, file=DatabaseFile(path, sqlite3.sqlite_version_info)))
