@@ -65,7 +65,7 @@ class Lease(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Ack(Struct, frozen=True, kw_only=True):
-    """The job has ended; the backend keeps a record without the body.
+    """The job has ended; the backend keeps a record of it.
 
     `run` describes its last attempt, if it ran.
     `follow` are messages that the worker has put before it settles: backends ignore them.

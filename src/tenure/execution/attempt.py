@@ -61,6 +61,7 @@ _COROUTINE_GRACE = (
 )
 _MIN_LIMIT = 0.001  # a limit of 0 would mean no limit
 _AFTER_RUN_GRACE = 0.75  # the process is killed 1 s after the timeout; `after_run` must end before that
+_pid = os.getpid()  # kept, because the system call takes 0.2 µs
 
 
 class Attempt(Struct, frozen=True):
@@ -82,7 +83,6 @@ class Performer:
         """The default deadline uses SIGALRM, in the main thread. A `capture` that is passed is installed already."""
         self._clock = clock
         self._capture = capture or Capture()
-        self._has_raw_output = self._capture.raw is not None
         self._owns_capture = capture is None
         self._printed = PrintedText()
         self._meter = UsageMeter()
@@ -162,7 +162,7 @@ class Performer:
             result = self._await(completed(result, "the handler"), run.time_left(), run.context.link)
             self.deadline.disarm()
         exit_if_forked(self._pid)
-        if result is None and not (self._printed.parts or self._has_raw_output):  # most handlers
+        if result is None and not self._printed.parts and self._capture.raw is None:  # most handlers
             self._printed.is_open = False
             return Outcome(kind="succeeded", started=run.started, seconds=perf_counter() - run.begun)
         return run.succeeded(result, self._capture.take())
@@ -385,16 +385,12 @@ def exit_if_forked(pid: int) -> None:
         os._exit(0)
 
 
-_pid = os.getpid()  # kept, because the system call takes 0.2 µs
-
-
 def _note_fork() -> None:
     global _pid
     _pid = os.getpid()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_note_fork)
+os.register_at_fork(after_in_child=_note_fork)
 
 
 def _wake(loop: asyncio.AbstractEventLoop) -> None:
