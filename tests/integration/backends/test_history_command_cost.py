@@ -202,6 +202,14 @@ def test_the_cost_of_commands_does_not_grow_with_the_history(app, database):
     assert many == pytest.approx(few, rel=0.2, abs=30)
 
 
+def test_finding_one_job_reads_only_its_rows(app, database):
+    ((newest,), _) = app.backend.jobs.page("done", "b", limit=1, before=9_988_010)  # the last one of its index
+    read, found = database.read_by(partial(app.backend.jobs.find, newest.id))
+    assert found.state == "done"
+    assert read <= 60
+    assert database.read_by(partial(app.backend.control.cancel, [newest.id]))[0] <= 200
+
+
 def test_trimming_reads_what_it_deletes(app, database):
     read, deleted = database.read_by(partial(app.backend.jobs.trim, "done", 10_000_000, SHOWN))
     assert deleted == SHOWN

@@ -12,7 +12,7 @@ import msgspec
 from tenure.backends.messages import ON_REQUEST, Lease, suspects_key
 from tenure.backends.records import CancelResult, RescheduleResult
 from tenure.backends.sql.dialect import Dialect, Row, Rows
-from tenure.backends.sql.jobs import LAST_MOMENT, NEXT_QUEUE
+from tenure.backends.sql.jobs import KEYS, LAST_MOMENT, NEXT_QUEUE
 from tenure.clock import MICROSECOND
 from tenure.definition.context import Progress
 
@@ -27,7 +27,6 @@ _NEXT_HEADS: dict[str, tuple[str, str, int, int] | None] = {
 }
 _decode_cursor = msgspec.json.Decoder(tuple[str, str, int, int]).decode
 _BY_KEY = ("delayed", "parked", "lease")  # the tables whose primary key is the key of the job
-KEYS = "SELECT key FROM tenure_job WHERE id IN :ids"
 _FOUND = "SELECT j.key, j.id FROM tenure_job AS j"
 _READY = f"""{_FOUND}
 JOIN tenure_ready AS w ON w.queue = j.queue AND w.rank = j.rank AND w.key = j.key WHERE j.id IN :ids"""
@@ -45,8 +44,7 @@ HEADS_READY = f"""
 ORDER BY w.rank, w.key LIMIT :limit
 """
 ENDED = """
-SELECT j.id FROM tenure_job AS j JOIN tenure_outcome AS o ON o.key = j.key WHERE j.id IN :ids
-UNION ALL SELECT j.id FROM tenure_job AS j JOIN tenure_dead AS d ON d.key = j.key WHERE j.id IN :ids
+SELECT key FROM tenure_outcome WHERE key IN :keys UNION ALL SELECT key FROM tenure_dead WHERE key IN :keys
 """
 LEASED = "SELECT j.id FROM tenure_job AS j JOIN tenure_lease AS l ON l.key = j.key WHERE j.id IN :ids"
 ASK = "UPDATE tenure_lease SET asked = 1 WHERE key IN :keys"
@@ -212,7 +210,7 @@ def _cancelled(rows: Rows, ids: list[str], now: int) -> dict[str, CancelResult]:
 
 
 def _asked(rows: Rows, ids: list[str]) -> dict[str, CancelResult]:
-    keys = {"keys": [key for (key,) in rows(KEYS, {"ids": ids})]}
+    keys = {"keys": [key for key, _ in rows(KEYS, {"ids": ids})]}
     if not keys["keys"]:
         return {}
     rows(ASK, keys)
@@ -220,7 +218,8 @@ def _asked(rows: Rows, ids: list[str]) -> dict[str, CancelResult]:
 
 
 def _ended(rows: Rows, ids: list[str]) -> list[str]:
-    return [id for (id,) in rows(ENDED, {"ids": ids})] if ids else []
+    jobs: dict[int, str] = dict(rows(KEYS, {"ids": ids})) if ids else {}
+    return [jobs[key] for (key,) in rows(ENDED, {"keys": list(jobs)})] if jobs else []
 
 
 def _put_off(rows: Rows, due: int, places: list[Row], ready: list[Row], delayed: list[Row], parked: list[Row]) -> None:

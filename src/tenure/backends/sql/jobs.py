@@ -27,6 +27,8 @@ UNION ALL SELECT queue, 'dead', count(*) FROM tenure_dead GROUP BY queue
 """
 COUNTS = f"{COUNTS_LIVE} UNION ALL SELECT queue, state, count(*) FROM tenure_outcome GROUP BY state, queue"
 # One statement reads all places where the job can be: a job that moves meanwhile is seen in one of them.
+# The subqueries give PostgreSQL a value to enter each index with: it may not use nested loops, and would else read all
+# rows of a table up to that of the job.
 FIND = """
 SELECT j.id, j.queue, -j.rank, j.handler, j.name,
        CASE WHEN r.key IS NOT NULL THEN 'ready' WHEN d.key IS NOT NULL THEN 'delayed'
@@ -39,12 +41,13 @@ SELECT j.id, j.queue, -j.rank, j.handler, j.name,
        coalesce(l.owner, nullif(x.owner, ''), o.owner), o.seconds, coalesce(x.reason, o.reason), o.output, j.body,
        o.run, l.expires, l.asked, l.done, l.total, p.guard
 FROM tenure_job AS j
-LEFT JOIN tenure_ready AS r ON r.queue = j.queue AND r.rank = j.rank AND r.key = j.key
-LEFT JOIN tenure_delayed AS d ON d.key = j.key
-LEFT JOIN tenure_lease AS l ON l.key = j.key
-LEFT JOIN tenure_parked AS p ON p.key = j.key
-LEFT JOIN tenure_dead AS x ON x.key = j.key
-LEFT JOIN tenure_outcome AS o ON o.key = j.key
+LEFT JOIN tenure_ready AS r ON r.key = j.key AND r.queue = (SELECT queue FROM tenure_job WHERE id = :id)
+    AND r.rank = (SELECT rank FROM tenure_job WHERE id = :id) AND r.key = (SELECT key FROM tenure_job WHERE id = :id)
+LEFT JOIN tenure_delayed AS d ON d.key = j.key AND d.key = (SELECT key FROM tenure_job WHERE id = :id)
+LEFT JOIN tenure_lease AS l ON l.key = j.key AND l.key = (SELECT key FROM tenure_job WHERE id = :id)
+LEFT JOIN tenure_parked AS p ON p.key = j.key AND p.key = (SELECT key FROM tenure_job WHERE id = :id)
+LEFT JOIN tenure_dead AS x ON x.key = j.key AND x.key = (SELECT key FROM tenure_job WHERE id = :id)
+LEFT JOIN tenure_outcome AS o ON o.key = j.key AND o.key = (SELECT key FROM tenure_job WHERE id = :id)
 WHERE j.id = :id
 """
 _JOB_COLUMNS = "j.id, w.queue, -j.rank, j.handler, j.name"
@@ -63,9 +66,8 @@ SELECT key FROM tenure_outcome WHERE state = :state AND queue = :queue AND finis
 ORDER BY finished, key LIMIT :limit
 """
 IDS = "SELECT id FROM tenure_job WHERE key IN :keys"
-ENDED = """
-SELECT o.key, j.id FROM tenure_outcome AS o JOIN tenure_job AS j ON j.key = o.key WHERE j.id IN :ids FOR UPDATE
-"""
+KEYS = "SELECT key, id FROM tenure_job WHERE id IN :ids"
+ENDED = "SELECT key FROM tenure_outcome WHERE key IN :keys FOR UPDATE"
 ERASE = "UPDATE tenure_job SET body = NULL WHERE key IN :keys"
 ERASE_OUTPUT = "UPDATE tenure_outcome SET output = NULL, size = 0 WHERE key IN :keys"
 LAST_MOMENT = 1 << 62
@@ -172,12 +174,12 @@ class SqlJobs:
 
     def forget(self, ids: Sequence[str]) -> list[str]:
         def erase(rows: Rows) -> list[str]:
-            ended = rows(ENDED, {"ids": list(ids)})
+            jobs: dict[int, str] = dict(rows(KEYS, {"ids": list(ids)}))
+            ended = [key for (key,) in rows(ENDED, {"keys": list(jobs)})] if jobs else []
             if ended:
-                keys = {"keys": [key for key, _ in ended]}
-                rows(ERASE, keys)
-                rows(ERASE_OUTPUT, keys)
-            return [id for _, id in ended]
+                rows(ERASE, {"keys": ended})
+                rows(ERASE_OUTPUT, {"keys": ended})
+            return [jobs[key] for key in ended]
 
         return self._dialect.transact(erase) if ids else []
 
