@@ -40,7 +40,8 @@ class Lease(Struct, frozen=True, kw_only=True, gc=False):
 
     `attempts` and `crashes` are what was counted before this lease; `due` is when the message could first start.
     `vanished` is how many workers vanished in a row while they held the job, or SUSPECT if this lease was taken alone.
-    `is_unique`, set by SQL backends, says that the job was put with a `unique` text.
+    `is_unique` and `batch` are set by SQL backends: the job was put with a `unique` text, and what the leases that are
+    stored as one row share.
     A `fault` says why the stored record cannot be read: the worker makes such a job a dead letter.
     """
 
@@ -57,6 +58,7 @@ class Lease(Struct, frozen=True, kw_only=True, gc=False):
     token: Any
     is_unique: bool = False
     fault: str | None = None
+    batch: Any = None
 
     @property
     def alone(self) -> bool:

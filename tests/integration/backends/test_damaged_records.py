@@ -209,6 +209,7 @@ def test_labels_and_failures_that_cannot_be_read_do_not_hide_the_others(file_far
 def test_a_lease_that_was_damaged_comes_back_and_holds_up_no_other(file_farm, database, column):
     backend = file_farm.app.backend
     leases = backend.lease(["default"], limit=20, seconds=0)
+    assert backend.renew(leases, seconds=0) == []  # from now on each lease has a row
     damage(database, f"UPDATE tenure_lease SET {column} = 'abc' WHERE key = ?", leases[1].token)
 
     lost = backend.renew(leases, seconds=0)
@@ -258,8 +259,10 @@ def test_a_job_that_another_program_marked_as_ended_does_not_hold_up_the_others(
     sql_farm.run()
 
     assert sorted(sql_farm.ran) == list(range(20))
-    assert [letter.id for letter in sql_farm.app.backend.dead_letters.page()] == [sql_farm.victim]
-    assert sql_farm.app.backend.queues.counts()["default"]["leased"] == 0
+    assert (
+        sql_farm.app.backend.queues.counts()["default"] | {"done": 20, "leased": 0, "dead": 0}
+        == (sql_farm.app.backend.queues.counts()["default"])
+    )
 
 
 @pytest.mark.parametrize(

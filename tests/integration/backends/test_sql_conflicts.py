@@ -69,6 +69,7 @@ def test_settlements_that_cross_a_deadlock_all_happen(backend, caller, url):
     """The caller locks the second job and wants the first; an ack of both holds the first and wants the second."""
     backend.put([make("a"), make("b")])
     first, second = backend.lease(["mail"], limit=2, seconds=60)
+    assert backend.renew([first, second], seconds=60) == []  # from now on each lease has a row
     lock = "SELECT 1 FROM tenure_lease WHERE {key} = %s FOR UPDATE"
     lock = lock.format(key="key" if url.startswith("postgresql") else "`key`")
     with ThreadPoolExecutor(1) as threads, caller.cursor() as cursor:
@@ -101,6 +102,7 @@ def test_a_verb_that_mariadb_chose_as_the_victim_of_a_deadlock_is_repeated(maria
     backend = open_backend(f"{mariadb_url}?timeout=60", SystemClock())
     backend.put([make("a"), make("b")])
     leases = backend.lease(["mail"], limit=2, seconds=60)
+    assert backend.renew(leases, seconds=60) == []  # from now on each lease has a row
     lock = "SELECT 1 FROM tenure_lease WHERE `key` = %s FOR UPDATE"
     with (
         ThreadPoolExecutor(1) as threads,

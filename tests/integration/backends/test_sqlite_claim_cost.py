@@ -8,7 +8,7 @@ import pytest
 
 from tenure.backends.messages import Ack
 from tenure.backends.sql import backend as verbs
-from tenure.backends.sql import control, dead_letters, guards, jobs
+from tenure.backends.sql import batches, control, dead_letters, guards, jobs
 from tenure.backends.sql.sqlite import claims, dialect, settlements
 from tenure.backends.sql.sqlite.database import CompoundStatement, translated
 from tenure.backends.url import open_backend
@@ -29,7 +29,7 @@ COLD = {
     "ON_REQUEST",  # a text, not a statement
     "SUSPECTS_PREFIX",
 }
-MODULES = (jobs, dead_letters, control, verbs, guards, claims, settlements, dialect, dialect)
+MODULES = (batches, jobs, dead_letters, control, verbs, guards, claims, settlements, dialect, dialect)
 STATEMENTS = {name: found for module in MODULES for name, found in vars(module).items()}
 HOT = [
     pytest.param(statement, id=name)

@@ -140,7 +140,7 @@ def _login(url: str) -> dict[str, Any]:
 
 def _delete_rows(cursor: Any, schema: str) -> None:
     cursor.execute(
-        f"SELECT table_name FROM information_schema.tables WHERE table_schema = {schema} "
+        f"SELECT table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND table_schema = {schema} "
         "AND table_name LIKE 'tenure%' AND table_name <> 'tenure_schema'"
     )
     for (table,) in cursor.fetchall():

@@ -1,12 +1,14 @@
 """SqlBackend: the verbs on split tables.
 
-A lease is taken by moving rows from ready to lease in one transaction, and lost when its row is reaped.
+A lease is taken by moving rows from ready to lease in one transaction, and lost when its row is reaped. Leases on fresh
+jobs are one row (`batches`).
 `abandon` moves the body to the dead letters in the same transaction. Order is strict: priority, then enqueue.
 """
 
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -26,6 +28,7 @@ from tenure.backends.messages import (
 )
 from tenure.backends.parts import DatabaseFile, ServerInfo
 from tenure.backends.sql.archive import SqlArchive
+from tenure.backends.sql.batches import LeaseBatch, expand_leases
 from tenure.backends.sql.connections import driver_connection
 from tenure.backends.sql.control import SqlControl
 from tenure.backends.sql.dead_letters import SqlDeadLetters
@@ -49,20 +52,13 @@ _LOST_RACE_SECONDS = 0.005  # doubles with every claim of one wait that finds no
 RECORD_EXPIRY = "INSERT INTO tenure_failure (id, fence, record) VALUES (:id, :fence, :record) ON CONFLICT DO NOTHING"
 # The traces of a settlement without an answer. A job that waits is a trace of a return only: after an ack or an abandon
 # that the database did not apply, the reaper puts the job back with the same fence.
-_ENDED = """
-SELECT j.id, o.fence FROM tenure_job AS j JOIN tenure_outcome AS o ON o.key = j.key
-WHERE j.id IN :ids AND o.owner = :owner
-"""
-_DEAD = """
-SELECT j.id, d.fence FROM tenure_job AS j JOIN tenure_dead AS d ON d.key = j.key
-WHERE j.id IN :ids AND d.owner = :owner
-"""
+_ENDED = "SELECT key, fence FROM tenure_outcome WHERE key IN :keys AND owner = :owner"
+_DEAD = "SELECT key, fence FROM tenure_dead WHERE key IN :keys AND owner = :owner"
 _RETURNED = f"""
 {_ENDED}
-UNION ALL SELECT j.id, r.fence FROM tenure_job AS j
-    JOIN tenure_ready AS r ON r.queue = j.queue AND r.rank = j.rank AND r.key = j.key WHERE j.id IN :ids
-UNION ALL SELECT j.id, d.fence FROM tenure_job AS j JOIN tenure_delayed AS d ON d.key = j.key WHERE j.id IN :ids
-UNION ALL SELECT j.id, p.fence FROM tenure_job AS j JOIN tenure_parked AS p ON p.key = j.key WHERE j.id IN :ids
+UNION ALL SELECT key, fence FROM tenure_ready WHERE queue IN :queues AND rank IN :ranks AND key IN :keys
+UNION ALL SELECT key, fence FROM tenure_delayed WHERE key IN :keys
+UNION ALL SELECT key, fence FROM tenure_parked WHERE key IN :keys
 """
 TRACES: dict[type, str] = {Ack: _ENDED, Abandon: _DEAD, Nack: _RETURNED, Park: _RETURNED}
 
@@ -106,7 +102,7 @@ class SqlBackend(Backend):
         return leases
 
     def ack(self, verdicts: Sequence[Ack]) -> list[Lease]:
-        return self._settlements.apply(verdicts, self._dialect.ack)
+        return self._settlements.ack(verdicts)
 
     def nack(self, verdicts: Sequence[Nack]) -> list[Lease]:
         return self._settlements.apply(verdicts, self._dialect.nack)
@@ -116,6 +112,7 @@ class SqlBackend(Backend):
 
     def renew(self, leases: Sequence[Lease], *, seconds: float) -> list[Lease]:
         mine = [lease for lease in leases if lease.owner == self._owner]
+        expand_leases(self._dialect, mine)
         held = self._dialect.renew(mine, Grant(self._owner, seconds)) if mine else set()
         return [lease for lease in leases if lease.owner != self._owner or (lease.id, lease.fence) not in held]
 
@@ -204,7 +201,46 @@ class SqlSettlements:
         self._owner = owner
         self._unconfirmed: set[Pair] = set()
 
+    def ack(self, verdicts: Sequence[Ack]) -> list[Lease]:
+        return self._settle(verdicts, self._ack)
+
     def apply(self, verdicts: Sequence[V], apply: Callable[[str, Sequence[V]], set[Pair]]) -> list[Lease]:
+        """Apply verdicts that return or bury jobs."""
+
+        def apply_to_rows(owner: str, verdicts: Sequence[V]) -> set[Pair]:
+            expand_leases(self._dialect, [verdict.lease for verdict in verdicts])
+            return apply(owner, verdicts)
+
+        return self._settle(verdicts, apply_to_rows)
+
+    def _ack(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
+        """End jobs; return the leases that were held. Members whose batch is gone are acked as rows."""
+        members = [v for v in verdicts if v.lease.batch is not None and v.lease.token in v.lease.batch.left]
+        held = self._ack_members(owner, members) if members else set()
+        if len(held) < len(verdicts):
+            others = [v for v in verdicts if (v.lease.id, v.lease.fence) not in held]
+            if in_batches := [v.lease for v in others if v.lease.batch is not None]:
+                expand_leases(self._dialect, in_batches)
+            held |= self._dialect.ack(owner, others)
+        return held
+
+    def _ack_members(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
+        """End members of batches; without an answer, or when its batch is gone, a member is not acked so again."""
+        counts = Counter([v.lease.batch.key for v in verdicts])
+        batches: dict[int, LeaseBatch] = {v.lease.batch.key: v.lease.batch for v in verdicts}
+        ended = [key for key, batch in batches.items() if counts[key] == len(batch.left)]
+        held: set[int] = set()
+        try:
+            held = self._dialect.ack_members(owner, verdicts, sorted(batches), sorted(ended))
+        finally:
+            for key in batches.keys() - held:
+                batches[key].left.clear()
+        settled = verdicts if len(held) == len(batches) else [v for v in verdicts if v.lease.batch.key in held]
+        for verdict in settled:
+            verdict.lease.batch.left.discard(verdict.lease.token)
+        return {(v.lease.id, v.lease.fence) for v in settled}
+
+    def _settle(self, verdicts: Sequence[V], apply: Callable[[str, Sequence[V]], set[Pair]]) -> list[Lease]:
         """Apply the first verdict on each lease that is still held; return the other leases."""
         mine = {
             (verdict.lease.id, verdict.lease.fence): verdict
@@ -218,17 +254,26 @@ class SqlSettlements:
             self._unconfirmed.update(mine)
             held = apply(self._owner, firsts)
         if self._unconfirmed:
-            held |= self._applied_earlier(mine.keys() - held, TRACES[type(verdicts[0])])
+            missing = [verdict.lease for pair, verdict in mine.items() if pair not in held]
+            held |= self._applied_earlier(missing, TRACES[type(verdicts[0])])
             self._unconfirmed -= mine.keys()
         return _lost(verdicts, mine, held)
 
-    def _applied_earlier(self, missing: set[Pair], traces: str) -> set[Pair]:
+    def _applied_earlier(self, missing: Sequence[Lease], traces: str) -> set[Pair]:
         """Of the leases that are gone, those that an earlier settlement without an answer did settle."""
-        unconfirmed = missing & self._unconfirmed
+        unconfirmed = {
+            (lease.token, lease.fence): lease for lease in missing if (lease.id, lease.fence) in self._unconfirmed
+        }
         if not unconfirmed:
-            return unconfirmed
-        page = {"ids": [id for id, _ in unconfirmed], "owner": self._owner}
-        return unconfirmed & {(id, fence) for id, fence in self._dialect.read(traces, page)}
+            return set()
+        places = {
+            "keys": [key for key, _ in unconfirmed],
+            "queues": sorted({lease.queue for lease in unconfirmed.values()}),
+            "ranks": sorted({-lease.priority for lease in unconfirmed.values()}),
+            "owner": self._owner,
+        }
+        found = self._dialect.read(traces, places)
+        return {(unconfirmed[trace].id, trace[1]) for trace in found if trace in unconfirmed}
 
 
 def _lost(verdicts: Sequence[V], mine: dict[Pair, V], held: set[Pair]) -> list[Lease]:

@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 
 from tenure.backends.messages import SUSPECT, Abandon, Ack, Nack, Park, suspects_key
+from tenure.backends.sql.batches import fences_of_leased
 from tenure.backends.sql.control import DROP_PARKED, KEEP_SUSPECTS, end_waiting
 from tenure.backends.sql.dialect import Dialect, Pair, Rows
+from tenure.backends.sql.jobs import KEYS
 from tenure.clock import MICROSECOND
 from tenure.guards.states import plan_wake
 from tenure.guards.store import Change, Row, apply_changes, keep_leased, lapsed_in, record_wake
@@ -21,9 +23,6 @@ GUARDS = """
 SELECT key, state, expires, wake_at, waiting FROM tenure_guard WHERE key IN :keys ORDER BY key FOR UPDATE
 """
 FREE_GUARDS = GUARDS.rstrip() + " SKIP LOCKED"
-LEASED = """
-SELECT j.id, l.fence FROM tenure_job AS j JOIN tenure_lease AS l ON l.key = j.key WHERE j.id IN :ids
-"""
 SEEN = "SELECT key, state FROM tenure_guard WHERE key IN :keys AND expires > :now AND state IS NOT NULL"
 LIST = """
 SELECT key, state, expires, wake_at, waiting FROM tenure_guard
@@ -37,8 +36,7 @@ DUE = "SELECT key, wake_at FROM tenure_guard WHERE waiting = 1 AND wake_at <= :n
 WAITED_FOR = "SELECT key, wake_at FROM tenure_guard WHERE key IN :keys AND waiting = 1"
 
 HELD = """
-SELECT j.id, l.fence, l.key, l.asked FROM tenure_lease AS l JOIN tenure_job AS j ON j.key = l.key
-WHERE l.key IN :keys AND l.owner = :owner ORDER BY l.key FOR UPDATE
+SELECT key, fence, asked FROM tenure_lease WHERE key IN :keys AND owner = :owner ORDER BY key FOR UPDATE
 """
 PARK = """
 INSERT INTO tenure_parked (key, guard, queue, rank, attempts, crashes, fence, vanished)
@@ -122,7 +120,7 @@ def apply(dialect: Dialect, rows: Rows, changes: Sequence[Change], found: dict[s
     """Apply changes to guards that were locked, inside the same transaction; return their answers."""
     now = dialect.time_in(rows)
     lapsed = [hold.id for hold in lapsed_in(found, now)]
-    leased = {(id, fence) for id, fence in rows(LEASED, {"ids": lapsed})} if lapsed else set()
+    leased = _leased(rows, lapsed) if lapsed else set()
     kept = keep_leased(found, leased, now) if leased else {}
     answers, written, wakes = apply_changes(changes, found, now)
     for key, count in wakes.items():
@@ -130,6 +128,11 @@ def apply(dialect: Dialect, rows: Rows, changes: Sequence[Change], found: dict[s
     reserved = {key: row for key, row in found.items() if row.state is None and not row.waiting}
     _keep(dialect, rows, {**reserved, **kept, **written}, found)
     return answers
+
+
+def _leased(rows: Rows, ids: list[str]) -> set[Pair]:
+    id_of: dict[int, str] = dict(rows(KEYS, {"ids": ids}))
+    return {(id_of[key], fence) for key, fence in fences_of_leased(rows, list(id_of)).items()}
 
 
 def settlement_changes(verdicts: Sequence[Ack | Nack | Abandon]) -> list[Change]:
@@ -146,8 +149,8 @@ def changes_of(verdicts: Sequence[Ack | Nack | Abandon], held: Container[Pair]) 
 def _park_leases(dialect: Dialect, rows: Rows, owner: str, verdicts: Sequence[Park]) -> set[Pair]:
     found = _locked(rows, sorted({verdict.key for verdict in verdicts}))
     tokens = [verdict.lease.token for verdict in verdicts]
-    leases = {(id, fence): (key, asked) for id, fence, key, asked in rows(HELD, {"keys": tokens, "owner": owner})}
-    held = [verdict for verdict in verdicts if (verdict.lease.id, verdict.lease.fence) in leases]
+    asked_of = {(key, fence): asked for key, fence, asked in rows(HELD, {"keys": tokens, "owner": owner})}
+    held = [verdict for verdict in verdicts if (verdict.lease.token, verdict.lease.fence) in asked_of]
     pairs = {(verdict.lease.id, verdict.lease.fence) for verdict in held}
     now = dialect.time_in(rows)
     waiters: dict[str, list[int]] = {}
@@ -170,7 +173,7 @@ def _park_leases(dialect: Dialect, rows: Rows, owner: str, verdicts: Sequence[Pa
         rows(UNPARK, {"keys": ready})
     if held:
         rows(DROP_LEASES, {"keys": [verdict.lease.token for verdict in held]})
-    asked = [leases[pair][0] for pair in pairs if leases[pair][1]]
+    asked = [v.lease.token for v in held if asked_of[v.lease.token, v.lease.fence]]
     if asked:
         end_waiting(rows, asked, now)
     return pairs

@@ -23,6 +23,7 @@ SELECT queue, 'ready', count(*) FROM tenure_ready GROUP BY queue
 UNION ALL SELECT queue, 'delayed', count(*) FROM tenure_delayed GROUP BY queue
 UNION ALL SELECT queue, 'parked', count(*) FROM tenure_parked GROUP BY queue
 UNION ALL SELECT queue, 'leased', count(*) FROM tenure_lease GROUP BY queue
+UNION ALL SELECT queue, 'leased', count(*) FROM tenure_member GROUP BY queue
 UNION ALL SELECT queue, 'dead', count(*) FROM tenure_dead GROUP BY queue
 """
 COUNTS = f"{COUNTS_LIVE} UNION ALL SELECT queue, state, count(*) FROM tenure_outcome GROUP BY state, queue"
@@ -73,25 +74,30 @@ ERASE_OUTPUT = "UPDATE tenure_outcome SET output = NULL, size = 0 WHERE key IN :
 LAST_MOMENT = 1 << 62
 
 
-def _page_of(state: str, table: str, order: str, due: str, owner: str = "NULL") -> str:
+# Pages are read without a join: a server that has no statistics of the tables might join all their rows first.
+def _page_of(state: str, table: str, order: str, *, due: str = "NULL", owner: str = "NULL") -> str:
     return f"""
-SELECT j.id, w.queue, -w.rank, j.handler, j.name, '{state}', w.attempts, w.crashes, w.fence, j.enqueued, {due}, NULL,
-       {owner}, NULL, NULL, NULL, NULL, NULL, w.{order}, w.key
-FROM {table} AS w JOIN tenure_job AS j ON j.key = w.key
-WHERE w.queue = :queue AND w.{order} >= :first AND (w.{order} > :first OR w.key > :second)
-ORDER BY w.{order}, w.key LIMIT :limit
+SELECT key, queue, '{state}', attempts, crashes, fence, NULL, {owner}, NULL, NULL, NULL, NULL, {due}, {order}, key
+FROM {table} WHERE queue = :queue AND {order} >= :first AND ({order} > :first OR key > :second)
+ORDER BY {order}, key LIMIT :limit
 """
 
 
 PAGE_LIVE = {
-    "ready": _page_of("ready", "tenure_ready", "rank", "j.due"),
-    "delayed": _page_of("delayed", "tenure_delayed", "due", "w.due"),
-    "parked": _page_of("parked", "tenure_parked", "rank", "j.due"),
-    "leased": _page_of("leased", "tenure_lease", "expires", "j.due", "w.owner"),
+    "ready": _page_of("ready", "tenure_ready", "rank"),
+    "delayed": _page_of("delayed", "tenure_delayed", "due", due="due"),
+    "parked": _page_of("parked", "tenure_parked", "rank"),
+    "leased": _page_of("leased", "tenure_lease", "expires", owner="owner"),
 }
-# Without a join: a server that has no statistics of the tables might join all their rows first.
+BATCHES = "SELECT key FROM tenure_batch WHERE queue = :queue AND expires >= :first ORDER BY expires LIMIT :limit"
+MEMBERS = """
+SELECT key, queue, 'leased', 0, 0, 1, NULL, owner, NULL, NULL, NULL, NULL, NULL, expires, key
+FROM tenure_member WHERE batch = :batch AND (expires > :first OR key > :second)
+"""
+MEMBER = "SELECT owner, expires FROM tenure_member WHERE batch <= :key AND last >= :key AND key = :key"
 PAGE_ENDED = """
-SELECT key, queue, state, attempts, crashes, fence, finished, owner, seconds, reason, output, run FROM tenure_outcome
+SELECT key, queue, state, attempts, crashes, fence, finished, owner, seconds, reason, output, run, NULL, finished, key
+FROM tenure_outcome
 WHERE state = (:state) AND queue = (:queue) AND finished <= :first AND (finished < :first OR key < :second)
 ORDER BY state DESC, queue DESC, finished DESC, key DESC LIMIT :limit
 """
@@ -114,7 +120,10 @@ SELECT * FROM (
 
 OLDEST_READY = " UNION ALL ".join(_first_rows(-priority) for priority in range(10))
 OLDEST_OVERDUE = "SELECT min(due) FROM tenure_delayed WHERE queue = :queue AND due <= :now"
-_TABLES = {"ready": "ready", "delayed": "delayed", "parked": "parked", "leased": "lease", "dead": "dead"}
+_TABLES = {
+    **{state: (state,) for state in ("ready", "delayed", "parked", "dead")},
+    "leased": ("batch", "lease"),
+}
 _COLUMNS = (
     *("id", "queue", "priority", "handler", "name", "state", "attempts", "crashes", "fence"),
     *("enqueued_at", "due_at", "finished_at", "owner", "seconds", "reason", "output", "body", "run"),
@@ -131,29 +140,35 @@ class SqlJobs:
         self._dialect = dialect
 
     def find(self, id: str) -> JobRecord | None:
-        for row in self._dialect.read(FIND, {"id": id}):
-            return _found_record(row, self._failures([id])[id])
+        for _ in range(2):  # a job that leaves its batch between the two statements is found by the third
+            for row in self._dialect.read(FIND, {"id": id}):
+                if found := self._as_found(row) or self._as_member(row):
+                    return found
         return None
 
     def queues_with(self, state: str) -> list[str]:
-        table = _TABLES.get(state)
-        statement = NEXT_QUEUE.format(table=table or "outcome", of_state="" if table else "state = :state AND ")
-        return walk_queues(self._dialect, statement, **({} if table else {"state": state}))
+        if state not in _TABLES:
+            return walk_queues(
+                self._dialect, NEXT_QUEUE.format(table="outcome", of_state="state = :state AND "), state=state
+            )
+        found = {
+            queue
+            for table in _TABLES[state]
+            for queue in walk_queues(self._dialect, NEXT_QUEUE.format(table=table, of_state=""))
+        }
+        return sorted(found)
 
     def page(
         self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
     ) -> tuple[list[JobRecord], str | None]:
         start = (-LAST_MOMENT, 0) if state in PAGE_LIVE else (before or LAST_MOMENT, "" if state == "dead" else 0)
         first, second = _decode_cursor(cursor) if cursor else start
-        given = {"queue": queue, "first": first, "second": second, "limit": limit}
-        if state in PAGE_LIVE or state == "dead":
-            rows = self._dialect.read(PAGE_LIVE.get(state, PAGE_DEAD), given)
-            places = [row[-2:] for row in rows]
-            rows = [row[:-2] for row in rows]
-        else:
-            ended = self._dialect.read(PAGE_ENDED, {**given, "state": state})
-            places = [(finished, key) for key, *_, finished, _, _, _, _, _ in ended]
-            rows = self._ended_rows(ended)
+        given: dict[str, Any] = {"queue": queue, "first": first, "second": second, "limit": limit}
+        statement = PAGE_DEAD if state == "dead" else PAGE_LIVE.get(state, PAGE_ENDED)
+        given["state"] = state
+        found = self._leased_page(given) if state == "leased" else self._dialect.read(statement, given)
+        places = [row[-2:] for row in found]
+        rows = [row[:-2] for row in found] if state == "dead" else self._with_jobs(found)
         failures = self._failures([row[0] for row in rows if _may_have_failures(row)])
         after = msgspec.json.encode(places[-1]).decode() if len(places) == limit else None
         return [job_record(row, failures.get(row[0], ())) for row in rows], after
@@ -183,16 +198,49 @@ class SqlJobs:
 
         return self._dialect.transact(erase) if ids else []
 
-    def _ended_rows(self, outcomes: list[Row]) -> list[Row]:
-        """The columns of `_COLUMNS` of these outcomes, without bodies."""
-        keys = [key for key, *_ in outcomes]
+    def _as_found(self, row: Row) -> JobRecord | None:
+        """The record of a job from a row of FIND; None if it is in no table."""
+        *columns, expires, asked, done, total, guard = row
+        if columns[5] is None:
+            return None
+        return job_record(
+            tuple(columns),
+            self._failures([columns[0]])[columns[0]],
+            lease_until=expires,
+            cancel_asked=bool(asked),
+            progress=None if done is None else Progress(done, total),
+            waits_for=guard,
+            is_erased=columns[16] is None,
+        )
+
+    def _as_member(self, row: Row) -> JobRecord | None:
+        """The record of a job that is leased as a member of a batch, from a row of FIND."""
+        for key, _ in self._dialect.read(KEYS, {"ids": [row[0]]}):
+            for owner, expires in self._dialect.read(MEMBER, {"key": key}):
+                columns = (*row[:5], "leased", 0, 0, 1, *row[9:12], owner, *row[13:18])
+                return job_record(columns, (), lease_until=expires, cancel_asked=False)
+        return None
+
+    def _leased_page(self, given: dict[str, Any]) -> list[Row]:
+        """Batches are read one by one, until their members fill the page."""
+        found: list[Row] = []
+        for (batch,) in self._dialect.read(BATCHES, given):
+            if len(found) < given["limit"]:
+                found += self._dialect.read(MEMBERS, {**given, "batch": batch})
+        found += self._dialect.read(PAGE_LIVE["leased"], given)  # after the members, which may become rows meanwhile
+        unique = {row[0]: row for row in found}
+        return sorted(unique.values(), key=lambda row: row[-2:])[: given["limit"]]
+
+    def _with_jobs(self, narrow: list[Row]) -> list[Row]:
+        """The columns of `_COLUMNS` of these rows of a page, without bodies."""
+        keys = [key for key, *_ in narrow]
         jobs = {key: job for key, *job in self._dialect.read(JOBS_BY_KEY, {"keys": keys})} if keys else {}
         found: list[Row] = []
-        for key, queue, *counts, finished, owner, seconds, reason, output, run in outcomes:
+        for key, queue, *counts, finished, owner, seconds, reason, output, run, delayed_until, _, _ in narrow:
             if key in jobs:  # else it was deleted meanwhile
                 id, priority, handler, name, enqueued, due = jobs[key]
                 end = (finished, owner, seconds, reason, output, None, run)
-                found.append((id, queue, priority, handler, name, *counts, enqueued, due, *end))
+                found.append((id, queue, priority, handler, name, *counts, enqueued, delayed_until or due, *end))
         return found
 
     def _failures(self, ids: list[str]) -> dict[str, tuple[Failure, ...]]:
@@ -266,22 +314,6 @@ def job_record(row: tuple[Any, ...], failures: tuple[Failure, ...], **more: Any)
     if run is not None and values["seconds"] is None:
         values["seconds"] = run.seconds
     return JobRecord(**values, failures=failures, **more)
-
-
-def _found_record(row: tuple[Any, ...], failures: tuple[Failure, ...]) -> JobRecord | None:
-    """The record of a job from a row of FIND; None if it is in no place, because another program deleted its row."""
-    expires, asked, done, total, guard = row[-5:]
-    if row[5] is None:
-        return None
-    return job_record(
-        row[:-5],
-        failures,
-        lease_until=expires,
-        cancel_asked=bool(asked),
-        progress=None if done is None else Progress(done, total),
-        waits_for=guard,
-        is_erased=row[16] is None,
-    )
 
 
 def _run(text: str | None) -> Run | None:

@@ -13,8 +13,20 @@ from tenure.testing.conformance.capabilities import PARTS, USUAL, skip_unless_ab
 
 # pytest explains a failed assert of an installed package only if the module is registered before it is imported.
 _MODULES = (
-    *("put", "lease", "settlement", "renewal", "dead_letters", "records", "payloads", "history", "job_pages"),
-    *("concurrency", "cancellation", "reschedule", "parking", "suspects", "store", "ledger", "archive", "outage"),
+    *("put", "lease", "leases_together", "settlement", "renewal", "dead_letters", "records", "payloads"),
+    *(
+        "history",
+        "job_pages",
+        "concurrency",
+        "cancellation",
+        "reschedule",
+        "parking",
+        "suspects",
+        "store",
+        "ledger",
+        "archive",
+        "outage",
+    ),
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
 
@@ -25,6 +37,7 @@ from tenure.testing.conformance.dead_letters import DeadLetterTests  # noqa: E40
 from tenure.testing.conformance.history import HistoryTests  # noqa: E402
 from tenure.testing.conformance.job_pages import JobPageTests, QueueAgeTests  # noqa: E402
 from tenure.testing.conformance.lease import LeaseTests  # noqa: E402
+from tenure.testing.conformance.leases_together import LeasesTogetherTests  # noqa: E402
 from tenure.testing.conformance.ledger import LedgerConformance  # noqa: E402
 from tenure.testing.conformance.messages import AdvancingClock, FullBackend  # noqa: E402
 from tenure.testing.conformance.outage import OutageConformance  # noqa: E402
@@ -51,6 +64,7 @@ __all__ = [
 class BackendConformance(
     PutTests,
     LeaseTests,
+    LeasesTogetherTests,
     SuspectTests,
     SettlementTests,
     RenewalTests,

@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tenure.backends.messages import (
     SUSPECT,
@@ -20,6 +20,7 @@ from tenure.backends.messages import (
     vanished_after_expiry,
 )
 from tenure.backends.sql.backend import claim_in_order, report_orphans
+from tenure.backends.sql.batches import EXPAND_BATCH, LeaseBatch, expand
 from tenure.backends.sql.control import end_waiting
 from tenure.backends.sql.dialect import PROMOTE_BATCH, START, ClaimCursor, Expired, Grant, Pair, Place, Row
 from tenure.backends.sql.mysql.connection import BEGIN, COMMIT, MysqlExecutor, MysqlSession, numbers
@@ -45,6 +46,10 @@ GRANT = """
 INSERT INTO tenure_lease (`key`, queue, `rank`, attempts, crashes, fence, vanished, owner, expires, asked) VALUES {rows}
 """
 GRANT_TAIL = "%s, {now} + {length}, 0"
+GRANT_BATCH = """
+INSERT INTO tenure_batch (`key`, last, queue, owner, expires, `keys`)
+VALUES ({batch}, {last}, {queue}, %s, {now} + {length}, '[{keys}]')
+"""
 BODIES = "SELECT `key`, id, due, body, only_one IS NOT NULL FROM tenure_job WHERE `key` IN ({keys})"
 READY = "INSERT INTO tenure_ready (queue, `rank`, `key`, attempts, crashes, fence, vanished) VALUES {rows}"
 READY_ROW = "(%s, %s, %s, %s, %s, %s, %s)"
@@ -52,8 +57,12 @@ APART = "INSERT INTO tenure_parked (guard, queue, `rank`, `key`, attempts, crash
 APART_ROW = "(%s, %s, %s, %s, %s, %s, %s, %s)"
 HELD = "SELECT `key`, queue, `rank`, attempts, crashes, fence, vanished, asked FROM tenure_lease"
 HELD_BY_OWNER = f"{HELD} WHERE `key` IN ({{keys}}) AND owner = {{owner}} ORDER BY `key` FOR UPDATE"
+HELD_BATCHES = "SELECT `key` FROM tenure_batch WHERE `key` IN ({keys}) AND owner = {owner} ORDER BY `key` FOR UPDATE"
 HELD_EXPIRED = f"""{HELD} WHERE queue = {{queue}} AND expires <= {{now}}
 ORDER BY expires LIMIT {{limit}} FOR UPDATE SKIP LOCKED
+"""
+EXPIRED_BATCHES = """
+SELECT `key` FROM tenure_batch WHERE queue = {queue} AND expires <= {now} ORDER BY expires LIMIT {limit}
 """
 IDS = "SELECT `key`, id FROM tenure_job WHERE `key` IN ({keys})"
 RENEW = "UPDATE tenure_lease SET expires = {now} + {length} WHERE `key` IN ({keys})"
@@ -69,6 +78,9 @@ class ReadyRow(NamedTuple):
     crashes: int
     fence: int
     vanished: int
+
+
+_FRESH = (0, 0, 0, 0)
 
 
 class HeldRow(NamedTuple):
@@ -142,8 +154,14 @@ class MysqlClaims:
 
     def expire(self, queue: str, limit: int, suspect_after: int) -> list[Expired]:
         def give_back(session: MysqlSession) -> list[Expired]:
-            select = session.fill(HELD_EXPIRED, queue=session.quote(queue), limit=limit)
-            held = [HeldRow(*row) for row in session.send(BEGIN, select)[1]]
+            name = session.quote(queue)
+            late = session.fill(EXPIRED_BATCHES, queue=name, limit=EXPAND_BATCH)
+            select = session.fill(HELD_EXPIRED, queue=name, limit=limit)
+            _, batches, rows = session.send(BEGIN, late, select)
+            if batches:
+                expand(session.neutral, [key for (key,) in batches])
+                (rows,) = session.send(select)
+            held = [HeldRow(*row) for row in rows]
             if not held:
                 return []
             keys = numbers(row.key for row in held)
@@ -194,6 +212,15 @@ def held_rows(session: MysqlSession, owner: str, leases: Sequence[Lease]) -> lis
     return [HeldRow(*row) for row in rows]
 
 
+def held_members(session: MysqlSession, owner: str, verdicts: Sequence[Ack], batches: list[int]) -> list[HeldRow]:
+    """Lock the batches that this owner holds; return a row for each of these members of them."""
+    begin = [] if session.in_transaction else [BEGIN]
+    select = session.fill(HELD_BATCHES, keys=numbers(batches), owner=session.quote(owner))
+    held = {key for (key,) in session.send(*begin, select)[-1]}
+    leases = [verdict.lease for verdict in verdicts if verdict.lease.batch.key in held]
+    return [HeldRow(lease.token, lease.queue, -lease.priority, 0, 0, 1, 0, 0) for lease in leases]
+
+
 def end_cancelled(executor: MysqlExecutor, session: MysqlSession, held: list[HeldRow]) -> None:
     """End jobs that went back to their place although a user cancelled them."""
     cancelled = [row.key for row in held if row.asked]
@@ -220,16 +247,13 @@ def _pick(session: MysqlSession, queue: str, limit: int, start: Place) -> list[R
 
 
 def _grant(session: MysqlSession, grant: Grant, queue: str, rows: Sequence[ReadyRow], commit: list[str]) -> list[Lease]:
-    """Move locked rows from ready to lease, and read their bodies."""
+    """Move locked rows from ready to a batch and to leases, and read their bodies."""
     name = session.quote(queue)
-    tail = session.fill(GRANT_TAIL, grant.owner, length=round(grant.seconds * MICROSECOND))
-    leased = [
-        f"({row.key},{name},{row.rank},{row.attempts},{row.crashes},{row.fence + 1},{row.vanished},{tail})"
-        for row in rows
-    ]
+    fresh = [row.key for row in rows if row[2:] == _FRESH]
+    batch = LeaseBatch(min(fresh), fresh) if len(fresh) > 1 else None
     bodies = session.send(
         *_drop_ready(session, name, rows),
-        GRANT.replace("{rows}", ",".join(leased)),
+        *_insert_leases(session, grant, name, rows, batch),
         session.fill(BODIES, keys=numbers(row.key for row in rows)),
         *commit,
     )[-1 - len(commit)]
@@ -237,7 +261,34 @@ def _grant(session: MysqlSession, grant: Grant, queue: str, rows: Sequence[Ready
     if orphans := [row.key for row in rows if row.key not in jobs]:
         session.send(session.fill(DROP_LEASES, keys=numbers(orphans)), COMMIT)
         report_orphans(queue, len(orphans))
-    return [_lease(queue, grant.owner, row, *jobs[row.key]) for row in rows if row.key in jobs]
+        if batch:
+            batch.left.difference_update(orphans)
+    return [_lease(queue, grant.owner, row, batch, jobs[row.key]) for row in rows if row.key in jobs]
+
+
+def _insert_leases(
+    session: MysqlSession, grant: Grant, name: str, rows: Sequence[ReadyRow], batch: LeaseBatch | None
+) -> list[str]:
+    """Statements that store these leases: the members of the batch as one row."""
+    length = round(grant.seconds * MICROSECOND)
+    tail = session.fill(GRANT_TAIL, grant.owner, length=length)
+    members = batch.left if batch else ()
+    leased = [
+        f"({row.key},{name},{row.rank},{row.attempts},{row.crashes},{row.fence + 1},{row.vanished},{tail})"
+        for row in rows
+        if row.key not in members
+    ]
+    statements = [GRANT.replace("{rows}", ",".join(leased))] if leased else []
+    if batch:
+        values = {
+            "batch": batch.key,
+            "last": max(batch.left),
+            "queue": name,
+            "length": length,
+            "keys": numbers(batch.left),
+        }
+        statements.append(session.fill(GRANT_BATCH, grant.owner, **values))
+    return statements
 
 
 def _drop_ready(session: MysqlSession, name: str, rows: Sequence[ReadyRow]) -> list[str]:
@@ -247,7 +298,8 @@ def _drop_ready(session: MysqlSession, name: str, rows: Sequence[ReadyRow]) -> l
     return [session.fill(DROP_READY, queue=name, rank=rank, keys=numbers(same)) for rank, same in keys.items()]
 
 
-def _lease(queue: str, owner: str, row: ReadyRow, id: str, due: int, body: bytes, is_unique: int) -> Lease:
+def _lease(queue: str, owner: str, row: ReadyRow, batch: LeaseBatch | None, job: Sequence[Any]) -> Lease:
+    id, due, body, is_unique = job
     return Lease(
         id=id,
         queue=queue,
@@ -261,4 +313,5 @@ def _lease(queue: str, owner: str, row: ReadyRow, id: str, due: int, body: bytes
         due=due,
         token=row.key,
         is_unique=bool(is_unique),
+        batch=batch if batch and row.key in batch.left else None,
     )

@@ -123,6 +123,9 @@ class MysqlDialect:
     def ack(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
         return self._settlements.ack(owner, verdicts)
 
+    def ack_members(self, owner: str, verdicts: Sequence[Ack], batches: list[int], ended: list[int]) -> set[int]:
+        return self._settlements.ack_members(owner, verdicts, batches, ended)
+
     def nack(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]:
         return self._settlements.nack(owner, verdicts)
 

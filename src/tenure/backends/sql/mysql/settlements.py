@@ -8,7 +8,14 @@ import msgspec
 from tenure.backends.messages import Abandon, Ack, Nack
 from tenure.backends.sql.dialect import ClaimCursor, Dialect, Pair, failures
 from tenure.backends.sql.guards import apply, changes_of, lock_guards, settlement_changes
-from tenure.backends.sql.mysql.claims import DROP_LEASES, HeldRow, end_cancelled, held_rows, ready_or_apart
+from tenure.backends.sql.mysql.claims import (
+    DROP_LEASES,
+    HeldRow,
+    end_cancelled,
+    held_members,
+    held_rows,
+    ready_or_apart,
+)
 from tenure.backends.sql.mysql.connection import BEGIN, COMMIT, MysqlExecutor, MysqlSession, numbers
 from tenure.clock import MICROSECOND
 from tenure.definition.failure import KEPT_FAILURES
@@ -33,6 +40,7 @@ DELETE FROM tenure_failure WHERE id = %s AND fence <= (
     ) AS oldest
 )
 """
+DROP_BATCHES = "DELETE FROM tenure_batch WHERE `key` IN ({keys}) AND owner = %s"
 FREE_UNIQUE = "UPDATE tenure_job SET only_one = NULL WHERE `key` IN ({keys})"
 
 
@@ -46,13 +54,20 @@ class MysqlSettlements:
 
     def ack(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
         def plan(session: MysqlSession, held: list[tuple[HeldRow, Ack]]) -> list[str]:
-            rows = [
-                (*row.outcome_columns(v), len(v.lease.body), owner, v.seconds, v.reason, v.output, _run(v))
-                for row, v in held
-            ]
-            return [session.rows(OUTCOME, OUTCOME_ROW, rows), *_end(session, held)]
+            return [_outcomes(session, owner, held), *_end(session, held)]
 
         return self._settle(owner, verdicts, plan)
+
+    def ack_members(self, owner: str, verdicts: Sequence[Ack], batches: list[int], ended: list[int]) -> set[int]:
+        def plan(session: MysqlSession, held: list[tuple[HeldRow, Ack]]) -> list[str]:
+            drop = [session.fill(DROP_BATCHES, owner, keys=numbers(ended))] if ended else []
+            return [_outcomes(session, owner, held), *drop, *_free_uniques(session, held)]
+
+        def lock(session: MysqlSession) -> list[HeldRow]:
+            return held_members(session, owner, verdicts, batches)
+
+        held = self._settle(owner, verdicts, plan, lock)
+        return {v.lease.batch.key for v in verdicts if (v.lease.id, v.lease.fence) in held}
 
     def nack(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]:
         def plan(session: MysqlSession, held: list[tuple[HeldRow, Nack]]) -> list[str]:
@@ -76,15 +91,21 @@ class MysqlSettlements:
         return self._settle(owner, verdicts, plan)
 
     def _settle(
-        self, owner: str, verdicts: Sequence[V], plan: Callable[[MysqlSession, list[tuple[HeldRow, V]]], list[str]]
+        self,
+        owner: str,
+        verdicts: Sequence[V],
+        plan: Callable[[MysqlSession, list[tuple[HeldRow, V]]], list[str]],
+        lock: Callable[[MysqlSession], list[HeldRow]] | None = None,
     ) -> set[Pair]:
+        """Run the plan for the leases that are held; `lock` finds them, if they are not rows of tenure_lease."""
+
         def settle(session: MysqlSession) -> set[Pair]:
             wanted = settlement_changes(verdicts)
             if wanted:
                 session.send(BEGIN)
             guards = lock_guards(self._dialect, session.neutral, wanted) if wanted else {}
             by_pair = {(verdict.lease.token, verdict.lease.fence): verdict for verdict in verdicts}
-            found = held_rows(session, owner, [verdict.lease for verdict in verdicts])
+            found = lock(session) if lock else held_rows(session, owner, [verdict.lease for verdict in verdicts])
             held = [(row, by_pair[row.key, row.fence]) for row in found if (row.key, row.fence) in by_pair]
             pairs = {(verdict.lease.id, verdict.lease.fence) for _, verdict in held}
             changes = changes_of(verdicts, pairs)
@@ -99,13 +120,22 @@ class MysqlSettlements:
         return self._executor.transaction(settle, again=False)
 
 
+def _outcomes(session: MysqlSession, owner: str, held: Sequence[tuple[HeldRow, Ack]]) -> str:
+    rows = [
+        (*row.outcome_columns(v), len(v.lease.body), owner, v.seconds, v.reason, v.output, _run(v)) for row, v in held
+    ]
+    return session.rows(OUTCOME, OUTCOME_ROW, rows)
+
+
 def _end(session: MysqlSession, held: Sequence[tuple[HeldRow, Ack | Abandon]]) -> list[str]:
     """Statements that delete the leases of ended jobs, and free their unique texts."""
+    drop = session.fill(DROP_LEASES, keys=numbers(row.key for row, _ in held))
+    return [drop, *_free_uniques(session, held)]
+
+
+def _free_uniques(session: MysqlSession, held: Sequence[tuple[HeldRow, Ack | Abandon]]) -> list[str]:
     uniques = [row.key for row, v in held if v.lease.is_unique]
-    return [
-        session.fill(DROP_LEASES, keys=numbers(row.key for row, _ in held)),
-        *([session.fill(FREE_UNIQUE, keys=numbers(uniques))] if uniques else []),
-    ]
+    return [session.fill(FREE_UNIQUE, keys=numbers(uniques))] if uniques else []
 
 
 def _save_failures(session: MysqlSession, verdicts: Sequence[Nack | Abandon]) -> list[str]:

@@ -10,6 +10,7 @@ from functools import partial
 
 from tenure.backends.messages import ON_REQUEST, SUSPECT, SUSPECTS_PREFIX, Lease
 from tenure.backends.sql.backend import claim_in_order, report_orphans
+from tenure.backends.sql.batches import EXPAND_BATCH, LeaseBatch, expand
 from tenure.backends.sql.dialect import PROMOTE_BATCH, START, ClaimCursor, Expired, Grant, Pair, Row
 from tenure.backends.sql.postgresql.connection import NOW, PostgresExecutor, number_array, text_array
 from tenure.clock import MICROSECOND
@@ -36,6 +37,7 @@ WITH late AS MATERIALIZED (
 INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, vanished)
 SELECT queue, rank, key, attempts, crashes, fence, vanished FROM moved WHERE vanished >= 0
 """
+IS_FRESH = "fence = 0 AND attempts = 0 AND crashes = 0 AND vanished = 0"
 # Due delayed jobs must become ready first: then this statement picks nothing, and the caller promotes and repeats it.
 CLAIM = f"""
 WITH late AS MATERIALIZED (
@@ -48,12 +50,18 @@ WITH late AS MATERIALIZED (
     ORDER BY rank, key LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ), gone AS (
     DELETE FROM tenure_ready WHERE ctid = ANY(ARRAY(SELECT place FROM picked))
+), fresh AS MATERIALIZED (
+    SELECT min(key) AS key, max(key) AS last, array_agg(key) AS keys FROM picked WHERE {IS_FRESH} HAVING count(*) > 1
+), batch AS (
+    INSERT INTO tenure_batch (key, last, queue, owner, expires, keys)
+    SELECT key, last, %(queue)s, %(owner)s, {NOW} + %(length)s::bigint, keys FROM fresh
 ), leased AS (
     INSERT INTO tenure_lease (key, queue, rank, attempts, crashes, fence, vanished, owner, expires, asked)
     SELECT key, %(queue)s, rank, attempts, crashes, fence + 1, vanished, %(owner)s, {NOW} + %(length)s::bigint, 0
-    FROM picked
+    FROM picked WHERE NOT ({IS_FRESH} AND EXISTS (SELECT 1 FROM fresh))
 )
-SELECT late.waits, p.key, p.rank, p.attempts, p.crashes, p.fence + 1, p.vanished, j.id, j.due, j.body, j.is_unique
+SELECT late.waits, p.key, p.rank, p.attempts, p.crashes, p.fence + 1, p.vanished, j.id, j.due, j.body, j.is_unique,
+       CASE WHEN {IS_FRESH} THEN (SELECT key FROM fresh) END
 FROM late LEFT JOIN picked AS p ON true
 LEFT JOIN LATERAL (
     SELECT id, due, body, only_one IS NOT NULL AS is_unique FROM tenure_job WHERE key = p.key OFFSET 0
@@ -94,6 +102,10 @@ WITH late AS MATERIALIZED (
 ), {END_CANCELLED}
 SELECT b.key, j.id, b.before, b.attempts, b.fence FROM back AS b
 CROSS JOIN LATERAL (SELECT id FROM tenure_job WHERE key = b.key OFFSET 0) AS j
+UNION ALL (
+    SELECT key, NULL, 0, 0, 0 FROM tenure_batch WHERE queue = %(queue)s AND expires <= {NOW}
+    ORDER BY queue, expires LIMIT {EXPAND_BATCH}
+)
 """
 
 
@@ -133,9 +145,12 @@ class PostgresClaims:
     def expire(self, queue: str, limit: int, suspect_after: int) -> list[Expired]:
         page = {"queue": queue, "limit": limit, "suspect_after": suspect_after, "reason": ON_REQUEST}
         rows = self._executor.ask(EXPIRE, page)
+        if batches := [key for key, id, *_ in rows if id is None]:
+            self._executor.transact(lambda rows: expand(rows, batches))
+            rows = self._executor.ask(EXPIRE, page)
         if rows:
             self._cursor.drop(queue)
-        return [Expired(*row) for row in rows]
+        return [Expired(*row) for row in rows if row[1] is not None]
 
     def _claim_from(self, grant: Grant, queue: str, limit: int) -> list[Lease]:
         start, started = self._cursor.start_of(queue), time.monotonic()
@@ -149,7 +164,7 @@ class PostgresClaims:
             start = START
             rows = self._executor.ask(CLAIM, {**wanted, "promote": False, "rank": start[0], "key": start[1]})
         granted = [row for row in rows if row[1] is not None]
-        leases = [_lease(queue, grant.owner, row) for row in granted if row[7] is not None]
+        leases = _leases(queue, grant.owner, [row for row in granted if row[7] is not None])
         if orphans := [row[1] for row in granted if row[7] is None]:
             self._executor.ask(DROP_LEASES, {"keys": number_array(orphans)})
             report_orphans(queue, len(orphans))
@@ -162,8 +177,14 @@ class PostgresClaims:
         return leases
 
 
-def _lease(queue: str, owner: str, row: Row) -> Lease:
-    _, key, rank, attempts, crashes, fence, vanished, id, due, body, is_unique = row
+def _leases(queue: str, owner: str, rows: list[Row]) -> list[Lease]:
+    members = [row for row in rows if row[11] is not None]
+    batch = LeaseBatch(members[0][11], [row[1] for row in members]) if members else None
+    return [_lease(queue, owner, row, batch) for row in rows]
+
+
+def _lease(queue: str, owner: str, row: Row, batch: LeaseBatch | None) -> Lease:
+    _, key, rank, attempts, crashes, fence, vanished, id, due, body, is_unique, batch_key = row
     return Lease(
         id=id,
         queue=queue,
@@ -177,4 +198,5 @@ def _lease(queue: str, owner: str, row: Row) -> Lease:
         due=due,
         token=key,
         is_unique=is_unique,
+        batch=None if batch_key is None else batch,
     )

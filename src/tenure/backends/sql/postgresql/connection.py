@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg import IsolationLevel
 from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Format
@@ -144,6 +145,7 @@ class PostgresServer:
         prepare = None if self.pooled else 1
         connection = PostgresConnection.connect(conninfo, autocommit=True, prepare_threshold=prepare)
         connection.timeout = self._timeout
+        connection.isolation_level = IsolationLevel.READ_COMMITTED  # of transactions: a later statement sees new rows
         connection.adapters.register_dumper(ByteaArray, ByteaArrayDumper)
         encoding = connection.info.parameter_status("server_encoding")
         if encoding not in (None, "UTF8"):

@@ -115,6 +115,9 @@ class PostgresDialect:
     def ack(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
         return self._settlements.ack(owner, verdicts)
 
+    def ack_members(self, owner: str, verdicts: Sequence[Ack], batches: list[int], ended: list[int]) -> set[int]:
+        return self._settlements.ack_members(owner, verdicts, batches, ended)
+
     def nack(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]:
         held = self._settlements.nack(owner, verdicts)
         self._notifier.notify(verdict.lease.queue for verdict in verdicts if verdict.delay < IDLE_POLL_SECONDS)

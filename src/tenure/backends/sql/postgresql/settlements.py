@@ -1,7 +1,7 @@
 """PostgresSettlements: ends jobs, returns them to their place, or moves them to the dead letters, by one statement."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from tenure.backends.sql.postgresql.connection import NOW, PostgresExecutor, num
 from tenure.clock import MICROSECOND
 from tenure.definition.failure import KEPT_FAILURES
 
+T = TypeVar("T")
 _HELD = """\
 held AS (
     DELETE FROM tenure_lease AS l USING item AS i
@@ -29,20 +30,36 @@ freed AS (
     UPDATE tenure_job SET only_one = NULL WHERE key = ANY(%(uniques)s::bigint[]) AND key IN (SELECT key FROM held)
 )"""
 # An array may be shorter than `keys`, and then NULL follows: a batch without results has no array of them.
-_ACK = f"""
+_ENDED = """\
 WITH item AS MATERIALIZED (
     SELECT * FROM unnest(
         %(keys)s::bigint[], %(fences)s::int[], %(states)s::text[], %(seconds)s::float8[], %(reasons)s::text[],
-        %(outputs)s::text[], %(runs)s::text[], %(sizes)s::int[]
-    ) AS i(item, turn, state, seconds, reason, output, run, size)
-), {_HELD}{{freed}}
+        %(outputs)s::text[], %(runs)s::text[], %(sizes)s::int[], %(batches)s::bigint[]
+    ) AS i(item, turn, state, seconds, reason, output, run, size, batch)
+)"""
+_OUTCOME = f"""\
 INSERT INTO tenure_outcome (key, queue, state, attempts, crashes, fence, finished, size, owner, seconds, reason, output,
                             run)
-SELECT key, queue, state, attempts, crashes, fence, {NOW}, size, %(owner)s, seconds, reason, output, run FROM held
-RETURNING key, fence
+SELECT key, queue, coalesce(state, 'done'), attempts, crashes, fence, {NOW}, size, %(owner)s, seconds, reason, output,
+       run FROM held
 """
-ACK = _ACK.format(freed="")
-ACK_UNIQUE = _ACK.format(freed=f", {_FREED}")
+ACK = f"{_ENDED}, {_HELD} {_OUTCOME} RETURNING key, fence"
+ACK_UNIQUE = f"{_ENDED}, {_HELD}, {_FREED} {_OUTCOME} RETURNING key, fence"
+# A batch is locked, so that no one expands it meanwhile, and deleted with its last member.
+_HELD_MEMBERS = """\
+batch AS MATERIALIZED (
+    SELECT key, queue FROM tenure_batch WHERE key = ANY(%(touched)s::bigint[]) AND owner = %(owner)s
+    ORDER BY key FOR UPDATE
+), gone AS (
+    DELETE FROM tenure_batch WHERE key = ANY(%(ended)s::bigint[]) AND key IN (SELECT key FROM batch)
+), held AS (
+    SELECT i.item AS key, b.queue, i.state, 0 AS attempts, 0 AS crashes, 1 AS fence, i.size, i.seconds, i.reason,
+           i.output, i.run
+    FROM item AS i JOIN batch AS b ON b.key = coalesce(i.batch, %(batch)s::bigint)
+)"""
+_MEMBERS_ENDED = f"outcome AS ({_OUTCOME}) SELECT key FROM batch"
+ACK_MEMBERS = f"{_ENDED}, {_HELD_MEMBERS}, {_MEMBERS_ENDED}"
+ACK_UNIQUE_MEMBERS = f"{_ENDED}, {_HELD_MEMBERS}, {_FREED}, {_MEMBERS_ENDED}"
 NACK = f"""
 WITH item AS MATERIALIZED (
     SELECT * FROM unnest(
@@ -92,18 +109,27 @@ class PostgresSettlements:
 
     def ack(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
         verdicts = sorted(verdicts, key=_key)
-        return self._settle(
-            ACK_UNIQUE if any(v.lease.is_unique for v in verdicts) else ACK,
-            verdicts,
-            owner=owner,
-            uniques=_uniques(verdicts),
-            states=text_array([v.state for v in verdicts]),
-            seconds=_column(["NULL" if v.run else v.seconds for v in verdicts], "NULL", number_array),
-            reasons=_column([v.reason for v in verdicts], None, text_array),
-            outputs=_column([v.output for v in verdicts], None, text_array),
-            sizes=number_array([len(v.lease.body) for v in verdicts]),
-            runs=text_array([msgspec.json.encode(v.run).decode() if v.run else None for v in verdicts]),
-        )
+        statement = ACK_UNIQUE if any(v.lease.is_unique for v in verdicts) else ACK
+        return self._settle(statement, verdicts, owner=owner, batches="{}", **_ends(verdicts))
+
+    def ack_members(self, owner: str, verdicts: Sequence[Ack], batches: list[int], ended: list[int]) -> set[int]:
+        statement = ACK_UNIQUE_MEMBERS if any(v.lease.is_unique for v in verdicts) else ACK_MEMBERS
+        values = {
+            "keys": number_array([v.lease.token for v in verdicts]),
+            "fences": "{}",
+            "batches": _column([v.lease.batch.key for v in verdicts], batches[0], number_array),
+            "batch": batches[0],
+            "touched": number_array(batches),
+            "ended": number_array(ended),
+            "owner": owner,
+            "now": self._executor.test_time(),
+            **_ends(verdicts),
+        }
+
+        def held_leases(held: set[int]) -> set[Pair]:
+            return {(v.lease.id, v.lease.fence) for v in verdicts if v.lease.batch.key in held}
+
+        return self._run(verdicts, lambda rows: {key for (key,) in rows(statement, values)}, held_leases)
 
     def nack(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]:
         verdicts = sorted(verdicts, key=_key)
@@ -139,10 +165,15 @@ class PostgresSettlements:
         def settle(rows: Rows) -> set[Pair]:
             return {(ids[key, fence], fence) for key, fence in rows(statement, values)}
 
-        def settle_guarded(rows: Rows) -> set[Pair]:
+        return self._run(verdicts, settle, lambda held: held)
+
+    def _run(self, verdicts: Sequence[Any], settle: Callable[[Rows], T], held_leases: Callable[[T], set[Pair]]) -> T:
+        """The answer of `settle`, after the guards of these verdicts are changed; `held_leases` reads that answer."""
+
+        def settle_guarded(rows: Rows) -> T:
             guards = lock_guards(self._dialect, rows, settlement_changes(verdicts))
             held = settle(rows)
-            apply(self._dialect, rows, changes_of(verdicts, held), guards)
+            apply(self._dialect, rows, changes_of(verdicts, held_leases(held)), guards)
             return held
 
         if all(verdict.change is None for verdict in verdicts):
@@ -155,9 +186,22 @@ class PostgresSettlements:
             self._executor.ask(TRIM_FAILURES, {"ids": text_array(ids), "keep": KEPT_FAILURES})
 
 
-def _column(values: list[Any], null: str | None, array: Callable[[list[Any]], str]) -> str:
-    """The values as an array, which is empty if all are `null`."""
-    return "{}" if values.count(null) == len(values) else array(values)
+def _ends(verdicts: Sequence[Ack]) -> dict[str, str]:
+    """The columns of outcomes."""
+    return {
+        "uniques": _uniques(verdicts),
+        "states": _column([v.state for v in verdicts], "done", text_array),
+        "seconds": _column(["NULL" if v.run else v.seconds for v in verdicts], "NULL", number_array),
+        "reasons": _column([v.reason for v in verdicts], None, text_array),
+        "outputs": _column([v.output for v in verdicts], None, text_array),
+        "sizes": number_array([len(v.lease.body) for v in verdicts]),
+        "runs": text_array([msgspec.json.encode(v.run).decode() if v.run else None for v in verdicts]),
+    }
+
+
+def _column(values: list[Any], usual: Any, array: Callable[[list[Any]], str]) -> str:
+    """The values as an array, which is empty if all are the usual one."""
+    return "{}" if values.count(usual) == len(values) else array(values)
 
 
 def _uniques(verdicts: Sequence[Ack | Abandon]) -> str:

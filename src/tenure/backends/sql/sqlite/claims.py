@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from tenure.backends.messages import SUSPECT, SUSPECTS_PREFIX, Lease
 from tenure.backends.sql.backend import claim_in_order, report_orphans
+from tenure.backends.sql.batches import EXPAND_BATCH, LeaseBatch, expand
 from tenure.backends.sql.control import end_waiting
 from tenure.backends.sql.dialect import PROMOTE_BATCH, Expired, Grant, Pair
 from tenure.backends.sql.sqlite.database import BEGIN, Database, compound, json_text, rows_on
@@ -51,6 +52,7 @@ FROM (
 """
 # The key list matters: a caller's own transaction may have put a job with a smaller key since the claim.
 _UP_TO = "queue = :queue AND (rank, key) <= (:rank, :key)"
+_DROP_READY = f"DELETE FROM tenure_ready WHERE {_UP_TO} AND key IN (SELECT value FROM json_each(:keys))"
 GRANT = compound(
     "tenure_grant",
     f"""
@@ -58,7 +60,12 @@ INSERT INTO tenure_lease
 SELECT key, queue, rank, attempts, crashes, fence + 1, vanished, :owner, :expires, 0, NULL, NULL
 FROM tenure_ready WHERE {_UP_TO} AND key IN (SELECT value FROM json_each(:keys))
 """,
-    f"DELETE FROM tenure_ready WHERE {_UP_TO} AND key IN (SELECT key FROM tenure_lease)",
+    _DROP_READY,
+)
+GRANT_BATCH = compound(
+    "tenure_grant_batch",
+    "INSERT INTO tenure_batch VALUES (:batch, :last, :queue, :owner, :expires, :keys)",
+    _DROP_READY,
 )
 DROP_ORPHANS = "DELETE FROM tenure_ready WHERE queue = :queue AND key NOT IN (SELECT key FROM tenure_job)"
 HELD = """
@@ -75,6 +82,9 @@ FROM (
     FROM tenure_lease AS l JOIN tenure_job AS j ON j.key = l.key
     WHERE l.queue = :queue AND l.expires <= :now ORDER BY l.expires LIMIT :limit
 )
+"""
+EXPIRED_BATCHES = f"""
+SELECT key FROM tenure_batch WHERE queue = :queue AND expires <= :now ORDER BY expires LIMIT {EXPAND_BATCH}
 """
 RETURN_EXPIRED = """
 INSERT INTO tenure_ready SELECT queue, rank, key, attempts, crashes, fence, vanished + 1
@@ -104,7 +114,7 @@ class ClaimedRow(Struct, array_like=True, gc=False):
     is_unique: bool
 
 
-Granted = tuple[str, ClaimedRow, bytes, str | None]  # the queue, the row, the body and the fault
+Granted = tuple[str, ClaimedRow, bytes, str | None, LeaseBatch | None]  # with the queue, the body and the fault
 _decode_ready = msgspec.json.Decoder(list[ClaimedRow], strict=False).decode
 _decode_expired = msgspec.json.Decoder(list[Expired], strict=False).decode
 _decode_keys = msgspec.json.Decoder(list[int]).decode
@@ -132,7 +142,7 @@ class SqliteClaims:
         """Several queues are one transaction, so that an error in one does not lose what another granted."""
         with self._database.write_turn() if len(queues) == 1 else self._database.transaction() as tx:
             found = claim_in_order(queues, limit, partial(self._claim_from, tx, grant))
-        return [_lease(queue, row, body, fault, grant.owner) for queue, row, body, fault in found]
+        return [_lease(grant.owner, *granted) for granted in found]
 
     def renew(self, leases: Sequence[Lease], grant: Grant) -> set[Pair]:
         wanted = lease_keys(grant.owner, leases)
@@ -144,9 +154,11 @@ class SqliteClaims:
 
     def expire(self, queue: str, limit: int, suspect_after: int) -> list[Expired]:
         page = {"queue": queue, "now": self._now(), "limit": limit}
-        if self._database.read(EXPIRED, {**page, "limit": 1})[0][0] == "[]":
+        batches = [key for (key,) in self._database.read(EXPIRED_BATCHES, page)]
+        if not batches and self._database.read(EXPIRED, {**page, "limit": 1})[0][0] == "[]":
             return []
         with self._database.transaction() as tx:
+            expand(rows_on(tx), batches)
             found, cancelled = tx.execute(EXPIRED, page).fetchone()
             expired = _decode_expired(found)
             keys = {"keys": json_text([row.key for row in expired])}
@@ -167,18 +179,13 @@ class SqliteClaims:
                 tx.execute(BEGIN)
             faults = repair(tx, wanted)
             rows, bodies = _read_ready(tx, wanted)
+        batch = None
         if rows:
             expires = now + round(grant.seconds * MICROSECOND)
-            claimed = {
-                "queue": queue,
-                "rank": rows[-1].rank,
-                "key": rows[-1].key,
-                "keys": json_text([row.key for row in rows]),
-            }
-            tx.execute(GRANT.call, {**claimed, "owner": grant.owner, "expires": expires})
+            batch = _grant(tx, rows, {"queue": queue, "owner": grant.owner, "expires": expires})
         elif orphans := tx.execute(DROP_ORPHANS, wanted).rowcount:
             report_orphans(queue, orphans)
-        return _with_bodies(queue, rows, bodies, faults)
+        return _with_bodies(queue, rows, bodies, faults, batch)
 
 
 def _read_ready(tx: Any, wanted: dict[str, Any]) -> tuple[list[ClaimedRow], bytes]:
@@ -191,6 +198,24 @@ def _read_ready(tx: Any, wanted: dict[str, Any]) -> tuple[list[ClaimedRow], byte
             tx.execute(statement, wanted)
         found, bodies, _ = tx.execute(CLAIM, wanted).fetchone()
     return _decode_ready(found), bodies
+
+
+def _grant(tx: Any, rows: list[ClaimedRow], granted: dict[str, Any]) -> LeaseBatch | None:
+    """Move these rows from ready to a batch and to leases; return the batch."""
+    granted |= {"rank": rows[-1].rank, "key": rows[-1].key}
+    fresh = [row.key for row in rows if not (row.fence or row.attempts or row.crashes or row.vanished)]
+    if len(fresh) < 2:
+        fresh = []
+    if 0 < len(fresh) < len(rows) and not tx.in_transaction:
+        tx.execute(BEGIN)
+    if len(fresh) < len(rows):
+        members = set(fresh)
+        tx.execute(GRANT.call, {**granted, "keys": json_text([row.key for row in rows if row.key not in members])})
+    if not fresh:
+        return None
+    batch = LeaseBatch(min(fresh), fresh)
+    tx.execute(GRANT_BATCH.call, {**granted, "batch": batch.key, "last": max(fresh), "keys": json_text(fresh)})
+    return batch
 
 
 def lease_keys(owner: str, leases: Sequence[Lease]) -> dict[str, str]:
@@ -211,15 +236,18 @@ def end_cancelled(tx: Any, cancelled: str, now: int) -> None:
         end_waiting(rows_on(tx), _decode_keys(cancelled), now)
 
 
-def _with_bodies(queue: str, rows: list[ClaimedRow], bodies: bytes, faults: dict[int, str]) -> list[Granted]:
+def _with_bodies(
+    queue: str, rows: list[ClaimedRow], bodies: bytes, faults: dict[int, str], batch: LeaseBatch | None
+) -> list[Granted]:
     ends = list(accumulate((row.size for row in rows), initial=0))
+    members = batch.left if batch else ()
     return [
-        (queue, row, bodies[start:end], faults.get(row.key))
+        (queue, row, bodies[start:end], faults.get(row.key), batch if row.key in members else None)
         for row, (start, end) in zip(rows, pairwise(ends), strict=True)
     ]
 
 
-def _lease(queue: str, row: ClaimedRow, body: bytes, fault: str | None, owner: str) -> Lease:
+def _lease(owner: str, queue: str, row: ClaimedRow, body: bytes, fault: str | None, batch: LeaseBatch | None) -> Lease:
     return Lease(
         id=row.id,
         queue=queue,
@@ -234,4 +262,5 @@ def _lease(queue: str, row: ClaimedRow, body: bytes, fault: str | None, owner: s
         token=row.key,
         is_unique=row.is_unique,
         fault=fault,
+        batch=batch,
     )

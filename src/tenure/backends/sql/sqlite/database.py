@@ -110,11 +110,7 @@ class Database:
         connection = self.begin(is_durable=True, in_transaction=False)
         keep = False
         try:
-            connection.execute(statement, parameters)
-            keep = True
-        except sqlite3.IntegrityError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_TRIGGER:
-                self.explain(error)
+            keep = was_applied(connection, statement, parameters)
         except sqlite3.Error as error:
             self.explain(error)
         finally:
@@ -329,6 +325,17 @@ class WriteLock:
 def _text(stored: bytes) -> str:
     """Text that another program stored may not be UTF-8; it must not hide the other rows of its page."""
     return stored.decode("utf-8", "replace")
+
+
+def was_applied(connection: Any, statement: str, parameters: Any) -> bool:
+    """Run a statement; False when it raised ABORT and so changed nothing."""
+    try:
+        connection.execute(statement, parameters)
+    except sqlite3.IntegrityError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_TRIGGER:
+            raise
+        return False
+    return True
 
 
 def json_text(value: Any) -> str:

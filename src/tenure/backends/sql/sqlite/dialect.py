@@ -13,9 +13,17 @@ from typing import Any, TypeVar
 
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
 from tenure.backends.sql.dialect import Expired, Grant, Pair, Row, Rows, Wait
-from tenure.backends.sql.sqlite.claims import GRANT, SqliteClaims
+from tenure.backends.sql.sqlite.claims import GRANT, GRANT_BATCH, SqliteClaims
 from tenure.backends.sql.sqlite.database import Database, bound, compound, rows_on, translated
-from tenure.backends.sql.sqlite.settlements import ABANDON, ACK, ACK_PLAIN, NACK, SqliteSettlements
+from tenure.backends.sql.sqlite.settlements import (
+    ABANDON,
+    ACK,
+    ACK_MEMBERS,
+    ACK_PLAIN,
+    ACK_PLAIN_MEMBERS,
+    NACK,
+    SqliteSettlements,
+)
 from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError
 
@@ -38,7 +46,7 @@ VALUES (({NEXT_KEY}), :id, :queue, :rank, :handler, :name, :now, :now, :body, :o
 INSERT INTO tenure_ready SELECT :queue, :rank, last_insert_rowid(), 0, 0, 0, 0 WHERE changes() > 0
 """,
 )
-COMPOUNDS = (GRANT, ACK, ACK_PLAIN, ABANDON, NACK, PUT_ONE)
+COMPOUNDS = (GRANT, GRANT_BATCH, ACK, ACK_PLAIN, ACK_MEMBERS, ACK_PLAIN_MEMBERS, ABANDON, NACK, PUT_ONE)
 KEEP_LAST_KEY = f"INSERT OR REPLACE INTO tenure_mark SELECT 'key', ({NEXT_KEY.replace(':now', '0')}), 0"
 RENEW_KEY = (
     "UPDATE tenure_job SET key = :new, due = :now WHERE key = :old",
@@ -114,6 +122,9 @@ class SqliteDialect:
 
     def ack(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
         return self._settlements.ack(owner, verdicts)
+
+    def ack_members(self, owner: str, verdicts: Sequence[Ack], batches: list[int], ended: list[int]) -> set[int]:
+        return self._settlements.ack_members(owner, verdicts, batches, ended)
 
     def nack(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]:
         return self._settlements.nack(owner, verdicts)

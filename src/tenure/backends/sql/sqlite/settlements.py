@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 
 from tenure.backends.messages import SUSPECTS_PREFIX, Abandon, Ack, Nack, Verdict, vanished_after
 from tenure.backends.sql.dialect import Dialect, Pair, failures
-from tenure.backends.sql.guards import apply, changes_of, lock_guards
+from tenure.backends.sql.guards import apply, changes_of, lock_guards, settlement_changes
 from tenure.backends.sql.sqlite.claims import DROP_LEASES, end_cancelled, held_leases, lease_keys
-from tenure.backends.sql.sqlite.database import BEGIN, Database, compound, json_text, rows_on
+from tenure.backends.sql.sqlite.database import BEGIN, Database, compound, json_text, rows_on, was_applied
 from tenure.clock import MICROSECOND
 from tenure.definition.failure import KEPT_FAILURES
 
@@ -54,6 +54,34 @@ SELECT RAISE(ABORT, 'not all are held') WHERE :held IS NOT (
         size="e.value ->> 9",
     ),
     DROP_LEASES,
+)
+_ALL_HELD = """
+SELECT RAISE(ABORT, 'not all are held') WHERE json_array_length(:batches) <> (
+    SELECT count(*) FROM json_each(:batches) AS e JOIN tenure_batch AS b ON b.key = e.value WHERE b.owner = :owner
+)
+"""
+_DROP_BATCHES = "DELETE FROM tenure_batch WHERE key IN (SELECT value FROM json_each(:ended))"
+ACK_MEMBERS = compound(
+    "tenure_ack_members",
+    _ALL_HELD,
+    """
+INSERT INTO tenure_outcome
+SELECT e.value ->> 0, e.value ->> 7, e.value ->> 1, 0, 0, 1, :now, e.value ->> 6, :owner, e.value ->> 2, e.value ->> 3,
+       e.value ->> 4, nullif(e.value -> 5, 'null')
+FROM json_each(:items) AS e
+""",
+    _DROP_BATCHES,
+    _FREE_UNIQUE,
+)
+ACK_PLAIN_MEMBERS = compound(
+    "tenure_ack_plain_members",
+    _ALL_HELD,
+    """
+INSERT INTO tenure_outcome
+SELECT CAST(e.key AS INTEGER), :queue, :state, 0, 0, 1, :now, e.value ->> 9, :owner, NULL, NULL, NULL, e.value
+FROM json_each(:items) AS e
+""",
+    _DROP_BATCHES,
 )
 NACK = compound(
     "tenure_nack",
@@ -120,10 +148,29 @@ class SqliteSettlements:
                 return {(v.lease.id, v.lease.fence) for v in verdicts}
 
         def plan(held: Sequence[Ack]) -> Plan:
-            items = [(v.lease.token, v.state, v.seconds, v.reason, v.output, v.run, len(v.lease.body)) for v in held]
-            return [(ACK.call, self._batch(items, held))]
+            return [(ACK.call, self._batch([_end(v) for v in held], held))]
 
         return self._settle(owner, verdicts, plan)
+
+    def ack_members(self, owner: str, verdicts: Sequence[Ack], batches: list[int], ended: list[int]) -> set[int]:
+        """If one of the batches is gone, nothing is done, and none counts as held."""
+        queue = verdicts[0].lease.queue
+        if _are_plain(verdicts) and all(v.lease.queue == queue for v in verdicts):
+            call = ACK_PLAIN_MEMBERS.call
+            batch = self._batch({v.lease.token: v.run for v in verdicts}, verdicts)
+            batch |= {"queue": queue, "state": verdicts[0].state}
+        else:
+            call = ACK_MEMBERS.call
+            batch = self._batch([(*_end(v), v.lease.queue) for v in verdicts], verdicts)
+        batch |= {"owner": owner, "batches": json_text(batches), "ended": json_text(ended)}
+        changes = settlement_changes(verdicts)
+        if not changes:
+            return set(batches) if self._database.run_alone(call, batch) else set()
+        with self._database.transaction() as tx:
+            if not was_applied(tx, call, batch):
+                return set()
+            apply(self._dialect, rows_on(tx), changes, lock_guards(self._dialect, rows_on(tx), changes))
+        return set(batches)
 
     def nack(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]:
         def plan(held: Sequence[Nack]) -> Plan:
@@ -173,6 +220,13 @@ class SqliteSettlements:
         keys = [verdict.lease.token for verdict in held]
         uniques = [verdict.lease.token for verdict in held if verdict.lease.is_unique]
         return {"items": json_text(items), "keys": json_text(keys), "uniques": json_text(uniques), "now": self._now()}
+
+
+def _end(verdict: Ack) -> tuple[Any, ...]:
+    """An item of ACK."""
+    lease = verdict.lease
+    size = len(lease.body)
+    return (lease.token, verdict.state, verdict.seconds, verdict.reason, verdict.output, verdict.run, size)
 
 
 def _are_plain(verdicts: Sequence[Ack]) -> bool:

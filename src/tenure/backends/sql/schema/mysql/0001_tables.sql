@@ -1,5 +1,6 @@
 -- A job is one row in tenure_job, written once, and one narrow row that says where the job is: in tenure_ready,
--- tenure_delayed, tenure_parked or tenure_lease, and at its end in tenure_outcome or tenure_dead.
+-- tenure_delayed, tenure_parked or tenure_lease, and at its end in tenure_outcome or tenure_dead. A row of tenure_batch
+-- stands for many of tenure_lease.
 -- Times are UTC microseconds. rank is the negative priority, so that every order is ascending.
 -- The server commits after each of these statements, so each can run again after an interrupted migration.
 
@@ -105,6 +106,25 @@ CREATE TABLE IF NOT EXISTS tenure_dead (
     KEY tenure_dead_died (died, id),
     KEY tenure_dead_queue (queue, died, id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- The leases that one claim granted on fresh jobs, as one row: their fence is 1 and their counters are 0.
+CREATE TABLE IF NOT EXISTS tenure_batch (
+    `key`    BIGINT       NOT NULL PRIMARY KEY,  -- the smallest of the keys, and last is the largest
+    last     BIGINT       NOT NULL,
+    queue    VARCHAR(100) NOT NULL,
+    owner    VARCHAR(64)  NOT NULL,
+    expires  BIGINT       NOT NULL,
+    `keys`   JSON         NOT NULL,
+    KEY tenure_batch_expiry (queue, expires)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- The jobs of a batch that have not ended.
+CREATE OR REPLACE VIEW tenure_member AS
+SELECT j.`key`, b.`key` AS batch, b.queue, j.`rank`, b.owner, b.expires, b.last
+FROM tenure_batch AS b
+STRAIGHT_JOIN JSON_TABLE(b.`keys`, '$[*]' COLUMNS (`key` BIGINT PATH '$')) AS m
+STRAIGHT_JOIN tenure_job AS j ON j.`key` = m.`key`
+WHERE NOT EXISTS (SELECT 1 FROM tenure_outcome AS o WHERE o.`key` = m.`key`);
 
 CREATE TABLE IF NOT EXISTS tenure_failure (
     id       VARCHAR(191) NOT NULL,

@@ -1,5 +1,6 @@
 -- A job is one row in tenure_job, written once, and one narrow row that says where the job is: in tenure_ready,
--- tenure_delayed, tenure_parked or tenure_lease, and at its end in tenure_outcome or tenure_dead.
+-- tenure_delayed, tenure_parked or tenure_lease, and at its end in tenure_outcome or tenure_dead. A row of tenure_batch
+-- stands for many of tenure_lease.
 -- Times are UTC microseconds. rank is the negative priority, so that every order is ascending.
 -- Tables that rows pass through are vacuumed after a number of deleted rows, independent of the size of the table.
 
@@ -104,6 +105,25 @@ CREATE TABLE tenure_dead (
 );
 CREATE INDEX tenure_dead_died ON tenure_dead (died, id);
 CREATE INDEX tenure_dead_queue ON tenure_dead (queue, died, id);
+
+-- The leases that one claim granted on fresh jobs, as one row: their fence is 1 and their counters are 0.
+CREATE TABLE tenure_batch (
+    key      BIGINT   PRIMARY KEY,  -- the smallest of the keys, and last is the largest
+    last     BIGINT   NOT NULL,
+    queue    TEXT     COLLATE "C" NOT NULL,
+    owner    TEXT     COLLATE "C" NOT NULL,
+    expires  BIGINT   NOT NULL,
+    keys     BIGINT[] NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX tenure_batch_expiry ON tenure_batch (queue, expires);
+
+-- The jobs of a batch that have not ended. The subqueries keep the server from joining whole tables.
+CREATE VIEW tenure_member AS
+SELECT m.key, b.key AS batch, b.queue, j.rank, b.owner, b.expires, b.last
+FROM tenure_batch AS b
+CROSS JOIN LATERAL unnest(b.keys) AS m(key)
+CROSS JOIN LATERAL (SELECT rank FROM tenure_job WHERE key = m.key OFFSET 0) AS j
+WHERE (SELECT o.key FROM tenure_outcome AS o WHERE o.key = m.key) IS NULL;
 
 CREATE TABLE tenure_failure (
     id       TEXT     COLLATE "C" NOT NULL,

@@ -1,5 +1,6 @@
 -- A job is one row in tenure_job, written once, and one narrow row that says where the job is: in tenure_ready,
--- tenure_delayed, tenure_parked or tenure_lease, and at its end in tenure_outcome or tenure_dead.
+-- tenure_delayed, tenure_parked or tenure_lease, and at its end in tenure_outcome or tenure_dead. A row of tenure_batch
+-- stands for many of tenure_lease.
 -- Times are UTC microseconds. rank is the negative priority, so that every order is ascending.
 
 CREATE TABLE tenure_job (
@@ -102,6 +103,25 @@ CREATE TABLE tenure_dead (
 );
 CREATE INDEX tenure_dead_died ON tenure_dead (died, id);
 CREATE INDEX tenure_dead_queue ON tenure_dead (queue, died, id);
+
+-- The leases that one claim granted on fresh jobs, as one row: their fence is 1 and their counters are 0.
+CREATE TABLE tenure_batch (
+    key      INTEGER PRIMARY KEY,  -- the smallest of the keys, and last is the largest
+    last     INTEGER NOT NULL,
+    queue    TEXT    NOT NULL,
+    owner    TEXT    NOT NULL,
+    expires  INTEGER NOT NULL,
+    keys     TEXT    NOT NULL      -- a JSON array
+);
+CREATE INDEX tenure_batch_expiry ON tenure_batch (queue, expires);
+
+-- The jobs of a batch that have not ended.
+CREATE VIEW tenure_member AS
+SELECT j.key, b.key AS batch, b.queue, j.rank, b.owner, b.expires, b.last
+FROM tenure_batch AS b
+CROSS JOIN json_each(iif(json_valid(b.keys), b.keys, '[]')) AS m
+CROSS JOIN tenure_job AS j ON j.key = m.value
+WHERE NOT EXISTS (SELECT 1 FROM tenure_outcome AS o WHERE o.key = m.value);
 
 CREATE TABLE tenure_failure (
     id     TEXT    NOT NULL,
