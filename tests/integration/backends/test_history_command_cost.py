@@ -7,10 +7,12 @@ from secrets import token_hex
 import psycopg
 import pymysql
 import pytest
+from msgspec import structs
 
 from tenure import Tenure
 from tenure.backends import job_filter
 from tenure.backends.job_filter import JobFilter
+from tenure.backends.messages import Message
 from tenure.backends.sql.mysql.connection import MysqlSession
 from tenure.backends.sql.postgresql import connection as postgresql
 from tenure.cli.commands import health
@@ -111,6 +113,7 @@ class Postgresql:
                 with cursor.copy(f"COPY {table} ({COLUMNS[table].format(key='key', rank='rank')}) FROM STDIN") as copy:
                     for line in lines:
                         copy.write_row(line)
+            cursor.execute("SELECT setval(pg_get_serial_sequence('tenure_job', 'key'), max(key)) FROM tenure_job")
 
     def read_by(self, work):
         before = self._read
@@ -208,6 +211,25 @@ def test_finding_one_job_reads_only_its_rows(app, database):
     assert found.state == "done"
     assert read <= 60
     assert database.read_by(partial(app.backend.control.cancel, [newest.id]))[0] <= 200
+
+
+def test_acting_on_one_waiting_job_reads_only_its_rows(app, database):
+    message = Message(id="", queue="long", body=b"{}", handler="often")
+    app.backend.put([structs.replace(message, id=f"waiting-{number:05d}") for number in range(5000)])
+    control = app.backend.control
+    read, found = database.read_by(partial(control.reschedule, ["waiting-02500", "waiting-04999"], delay=60))
+    assert set(found.values()) == {"rescheduled"}
+    assert read <= 200
+    read, found = database.read_by(partial(control.cancel, ["waiting-02501", "waiting-04999"]))
+    assert set(found.values()) == {"cancelled"}
+    assert read <= 250
+    for _ in range(10):
+        app.backend.lease(["long"], limit=300, seconds=60)
+    read, found = database.read_by(partial(app.backend.jobs.find, "waiting-02400"))
+    assert found.state == "leased"
+    assert read <= 100 + 300  # at most the members of its batch
+    read, page = database.read_by(partial(app.backend.jobs.page, "ready", "long", limit=SHOWN))
+    assert (len(page[0]), read <= 4 * SHOWN) == (SHOWN, True)
 
 
 def test_trimming_reads_what_it_deletes(app, database):

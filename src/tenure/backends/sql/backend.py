@@ -56,7 +56,8 @@ _ENDED = "SELECT key, fence FROM tenure_outcome WHERE key IN :keys AND owner = :
 _DEAD = "SELECT key, fence FROM tenure_dead WHERE key IN :keys AND owner = :owner"
 _RETURNED = f"""
 {_ENDED}
-UNION ALL SELECT key, fence FROM tenure_ready WHERE queue IN :queues AND rank IN :ranks AND key IN :keys
+UNION ALL SELECT key, fence FROM tenure_ready
+    WHERE queue IN :queues AND rank IN :ranks AND key >= :first AND key <= :last AND key IN :keys
 UNION ALL SELECT key, fence FROM tenure_delayed WHERE key IN :keys
 UNION ALL SELECT key, fence FROM tenure_parked WHERE key IN :keys
 """
@@ -266,8 +267,11 @@ class SqlSettlements:
         }
         if not unconfirmed:
             return set()
+        keys = [key for key, _ in unconfirmed]
         places = {
-            "keys": [key for key, _ in unconfirmed],
+            "keys": keys,
+            "first": min(keys),
+            "last": max(keys),
             "queues": sorted({lease.queue for lease in unconfirmed.values()}),
             "ranks": sorted({-lease.priority for lease in unconfirmed.values()}),
             "owner": self._owner,

@@ -31,7 +31,10 @@ _NEXT_HEADS: dict[str, tuple[str, str, int, int] | None] = {
 _decode_cursor = msgspec.json.Decoder(tuple[str, str, int, int]).decode
 # Keys are read first, and then the tables by key: PostgreSQL may not use nested loops, and would join whole tables.
 JOBS = "SELECT key, id, queue, rank FROM tenure_job WHERE id IN :ids"
-READY = "SELECT key FROM tenure_ready WHERE queue = :queue AND rank = :rank AND key IN :keys FOR UPDATE"
+# Without the range, PostgreSQL reads the whole priority of the queue and compares each key with the list.
+READY_AT = "queue = :queue AND rank = :rank AND key >= :first AND key <= :last AND key IN :keys"
+_LARGEST_GAP = 20  # between two keys of a range
+READY = f"SELECT key FROM tenure_ready WHERE {READY_AT} FOR UPDATE"
 DELAYED = "SELECT key FROM tenure_delayed WHERE key IN :keys FOR UPDATE"
 PARKED = "SELECT key FROM tenure_parked WHERE key IN :keys FOR UPDATE"
 HEADS = {
@@ -57,7 +60,7 @@ SELECT key, queue, 'cancelled', attempts, crashes, fence, :now,
        coalesce((SELECT length(j.body) FROM tenure_job AS j WHERE j.key = w.key), 0), :reason
 FROM tenure_{table} AS w WHERE
 """
-CANCEL_READY = f"{_CANCEL.format(table='ready')} queue = :queue AND rank = :rank AND key IN :keys"
+CANCEL_READY = f"{_CANCEL.format(table='ready')} {READY_AT}"
 CANCEL_DELAYED = f"{_CANCEL.format(table='delayed')} key IN :keys"
 CANCEL_PARKED = f"{_CANCEL.format(table='parked')} key IN :keys"
 _WAITING = "queue, rank, key, attempts, crashes, fence, vanished"
@@ -67,8 +70,7 @@ PUT_OFF_PARKED = f"""
 INSERT INTO tenure_delayed ({_WAITING}, due) SELECT {_WAITING}, :due FROM tenure_parked WHERE key IN :keys
 """
 PUT_OFF_READY = f"""
-INSERT INTO tenure_delayed ({_WAITING}, due) SELECT {_WAITING}, :due FROM tenure_ready
-WHERE queue = :queue AND rank = :rank AND key IN :keys
+INSERT INTO tenure_delayed ({_WAITING}, due) SELECT {_WAITING}, :due FROM tenure_ready WHERE {READY_AT}
 """
 BRING_DELAYED = f"""
 INSERT INTO tenure_ready ({_WAITING}) SELECT {_WAITING} FROM tenure_delayed WHERE key IN :keys AND vanished >= 0
@@ -83,7 +85,7 @@ WHERE key IN :keys AND queue = :queue AND vanished < 0
 KEEP_SUSPECTS = "UPDATE tenure_parked SET guard = :guard WHERE key IN :keys AND queue = :queue AND vanished < 0"
 DROP_BROUGHT = "DELETE FROM tenure_parked WHERE key IN :keys AND vanished >= 0"
 PLACES = "SELECT DISTINCT queue, rank FROM tenure_job WHERE key IN :keys"
-DROP_READY = "DELETE FROM tenure_ready WHERE queue = :queue AND rank = :rank AND key IN :keys"
+DROP_READY = f"DELETE FROM tenure_ready WHERE {READY_AT}"
 DROP_DELAYED = "DELETE FROM tenure_delayed WHERE key IN :keys"
 DROP_PARKED = "DELETE FROM tenure_parked WHERE key IN :keys"
 UNIQUES = "SELECT key FROM tenure_job WHERE key IN :keys AND only_one IS NOT NULL"
@@ -189,7 +191,8 @@ class Jobs:
         ready = [
             key
             for (queue, rank), keys in self._places.items()
-            for (key,) in rows(READY, {"queue": queue, "rank": rank, "keys": keys})
+            for run in _runs(queue, rank, keys)
+            for (key,) in rows(READY, run)
         ]
         keys = {"keys": list(self.id_of)}
         return ready, [key for (key,) in rows(DELAYED, keys)], [key for (key,) in rows(PARKED, keys)]
@@ -222,13 +225,25 @@ def end_waiting(rows: Rows, keys: list[int], now: int) -> None:
     """End those of these jobs that wait, because a user cancelled them."""
     batch = {"keys": keys, "now": now, "reason": ON_REQUEST}
     for queue, rank in rows(PLACES, batch):
-        rows(CANCEL_READY, {**batch, "queue": queue, "rank": rank})
-        rows(DROP_READY, {**batch, "queue": queue, "rank": rank})
+        for run in _runs(queue, rank, keys):
+            rows(CANCEL_READY, {**batch, **run})
+            rows(DROP_READY, run)
     for statement in (CANCEL_DELAYED, DROP_DELAYED, CANCEL_PARKED, DROP_PARKED):
         rows(statement, batch)
     if uniques := [key for (key,) in rows(UNIQUES, batch)]:
         leased = fences_of_leased(rows, uniques)
         rows(FREE_UNIQUE, {"keys": [key for key in uniques if key not in leased]})
+
+
+def _runs(queue: str, rank: int, keys: list[int]) -> list[dict[str, Any]]:
+    """The parameters of READY_AT, for each run of keys with small gaps."""
+    runs: list[list[int]] = []
+    for key in sorted(keys):
+        if runs and key - runs[-1][-1] <= _LARGEST_GAP:
+            runs[-1].append(key)
+        else:
+            runs.append([key])
+    return [{"queue": queue, "rank": rank, "keys": run, "first": run[0], "last": run[-1]} for run in runs]
 
 
 def _cancelled(rows: Rows, jobs: Jobs, now: int) -> dict[str, CancelResult]:
@@ -252,9 +267,9 @@ def _put_off(rows: Rows, due: int, places: list[Row], ready: list[int], delayed:
         rows(PUT_OFF_PARKED, {"keys": parked, "due": due})
         rows(DROP_PARKED, {"keys": parked})
     for queue, rank in places if ready else ():
-        place = {"keys": ready, "queue": queue, "rank": rank}
-        rows(PUT_OFF_READY, {**place, "due": due})
-        rows(DROP_READY, place)
+        for run in _runs(queue, rank, ready):
+            rows(PUT_OFF_READY, {**run, "due": due})
+            rows(DROP_READY, run)
 
 
 def _bring_forward(rows: Rows, queues: set[str], delayed: list[int], parked: list[int]) -> None:
