@@ -40,7 +40,7 @@ SELECT `key`, `rank`, attempts, crashes, fence, vanished FROM tenure_ready WHERE
 ORDER BY `rank`, `key` LIMIT {limit} FOR UPDATE SKIP LOCKED
 """
 AFTER = "AND ((`rank` = {rank} AND `key` > {key}) OR `rank` > {rank})"
-DROP_READY = "DELETE FROM tenure_ready WHERE queue = {queue} AND `rank` = {rank} AND `key` IN ({keys})"
+DROP_READY = "DELETE FROM tenure_ready WHERE queue = {queue} AND `rank` = {rank} AND `key` {among}"
 DROP_DELAYED = "DELETE FROM tenure_delayed WHERE `key` IN ({keys})"
 GRANT = """
 INSERT INTO tenure_lease (`key`, queue, `rank`, attempts, crashes, fence, vanished, owner, expires, asked) VALUES {rows}
@@ -50,7 +50,7 @@ GRANT_BATCH = """
 INSERT INTO tenure_batch (`key`, last, queue, owner, expires, `keys`)
 VALUES ({batch}, {last}, {queue}, %s, {now} + {length}, '[{keys}]')
 """
-BODIES = "SELECT `key`, id, due, body, only_one IS NOT NULL FROM tenure_job WHERE `key` IN ({keys})"
+BODIES = "SELECT `key`, id, due, body, only_one IS NOT NULL FROM tenure_job WHERE `key` {among}"
 READY = "INSERT INTO tenure_ready (queue, `rank`, `key`, attempts, crashes, fence, vanished) VALUES {rows}"
 READY_ROW = "(%s, %s, %s, %s, %s, %s, %s)"
 APART = "INSERT INTO tenure_parked (guard, queue, `rank`, `key`, attempts, crashes, fence, vanished) VALUES {rows}"
@@ -254,7 +254,7 @@ def _grant(session: MysqlSession, grant: Grant, queue: str, rows: Sequence[Ready
     bodies = session.send(
         *_drop_ready(session, name, rows),
         *_insert_leases(session, grant, name, rows, batch),
-        session.fill(BODIES, keys=numbers(row.key for row in rows)),
+        session.fill(BODIES, among=_among([row.key for row in rows])),
         *commit,
     )[-1 - len(commit)]
     jobs = {key: rest for key, *rest in bodies}
@@ -291,11 +291,17 @@ def _insert_leases(
     return statements
 
 
+def _among(keys: Sequence[int]) -> str:
+    """A condition on keys; as a range if no other key is in between, since each key of a list is sought by itself."""
+    first, last = min(keys), max(keys)
+    return f"BETWEEN {first} AND {last}" if last - first < len(keys) else f"IN ({numbers(keys)})"
+
+
 def _drop_ready(session: MysqlSession, name: str, rows: Sequence[ReadyRow]) -> list[str]:
     keys: dict[int, list[int]] = defaultdict(list)
     for row in rows:
         keys[row.rank].append(row.key)
-    return [session.fill(DROP_READY, queue=name, rank=rank, keys=numbers(same)) for rank, same in keys.items()]
+    return [session.fill(DROP_READY, queue=name, rank=rank, among=_among(same)) for rank, same in keys.items()]
 
 
 def _lease(queue: str, owner: str, row: ReadyRow, batch: LeaseBatch | None, job: Sequence[Any]) -> Lease:

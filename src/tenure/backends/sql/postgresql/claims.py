@@ -39,6 +39,8 @@ SELECT queue, rank, key, attempts, crashes, fence, vanished FROM moved WHERE van
 """
 IS_FRESH = "fence = 0 AND attempts = 0 AND crashes = 0 AND vanished = 0"
 # Due delayed jobs must become ready first: then this statement picks nothing, and the caller promotes and repeats it.
+# Bodies are read by the range of the keys, if few other jobs are in it: to seek each key takes 0.5 us more, and one
+# more page for each job in a large table.
 CLAIM = f"""
 WITH late AS MATERIALIZED (
     SELECT %(promote)s AND EXISTS (
@@ -59,13 +61,19 @@ WITH late AS MATERIALIZED (
     INSERT INTO tenure_lease (key, queue, rank, attempts, crashes, fence, vanished, owner, expires, asked)
     SELECT key, %(queue)s, rank, attempts, crashes, fence + 1, vanished, %(owner)s, {NOW} + %(length)s::bigint, 0
     FROM picked WHERE NOT ({IS_FRESH} AND EXISTS (SELECT 1 FROM fresh))
+), range AS MATERIALIZED (
+    SELECT min(key) AS first, max(key) AS last, max(key) - min(key) < 2 * count(*) AS is_dense FROM picked
+), job AS (
+    SELECT key, id, due, body, only_one FROM tenure_job
+    WHERE (SELECT is_dense FROM range) AND key BETWEEN (SELECT first FROM range) AND (SELECT last FROM range)
+    UNION ALL
+    SELECT j.* FROM picked AS p CROSS JOIN LATERAL (
+        SELECT key, id, due, body, only_one FROM tenure_job WHERE key = p.key OFFSET 0
+    ) AS j WHERE NOT (SELECT is_dense FROM range)
 )
-SELECT late.waits, p.key, p.rank, p.attempts, p.crashes, p.fence + 1, p.vanished, j.id, j.due, j.body, j.is_unique,
-       CASE WHEN {IS_FRESH} THEN (SELECT key FROM fresh) END
-FROM late LEFT JOIN picked AS p ON true
-LEFT JOIN LATERAL (
-    SELECT id, due, body, only_one IS NOT NULL AS is_unique FROM tenure_job WHERE key = p.key OFFSET 0
-) AS j ON true
+SELECT late.waits, p.key, p.rank, p.attempts, p.crashes, p.fence + 1, p.vanished, j.id, j.due, j.body,
+       j.only_one IS NOT NULL, CASE WHEN {IS_FRESH} THEN (SELECT key FROM fresh) END
+FROM late LEFT JOIN (picked AS p LEFT JOIN job AS j ON j.key = p.key) ON true
 ORDER BY p.rank, p.key
 """
 RENEW = f"""

@@ -115,6 +115,7 @@ CREATE TABLE tenure_batch (
     expires  BIGINT   NOT NULL,
     keys     BIGINT[] NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE tenure_batch ALTER COLUMN keys SET STORAGE EXTERNAL;  -- compressing 500 keys takes 0.3 ms
 CREATE INDEX tenure_batch_expiry ON tenure_batch (queue, expires);
 
 -- The jobs of a batch that have not ended. The subqueries keep the server from joining whole tables.
