@@ -38,6 +38,7 @@ _KID_AT = len(_HEAD)
 _KID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _BLOCK = 64
 _GROUP_OR_OTHERS = 0o077
+_MOST_HASHED_AT_ONCE = 31 * _BLOCK  # hashlib releases the GIL for 2048 bytes and more
 
 
 class Key:
@@ -61,7 +62,11 @@ class Key:
     def mac(self, data: bytes) -> bytes:
         """The seal of these bytes, as lowercase hex."""
         inner = self._inner.copy()
-        inner.update(data)
+        if len(data) <= _MOST_HASHED_AT_ONCE:
+            inner.update(data)
+        else:
+            for at in range(0, len(data), _MOST_HASHED_AT_ONCE):
+                inner.update(data[at : at + _MOST_HASHED_AT_ONCE])
         outer = self._outer.copy()
         outer.update(inner.digest())
         return outer.hexdigest().encode()

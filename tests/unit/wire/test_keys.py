@@ -39,13 +39,40 @@ def test_a_new_key_may_be_named():
     assert new_key("2030-a").kid == "2030-a"
 
 
-@given(st.binary(max_size=300))
+@given(st.binary(max_size=300) | st.integers(0, 10_000).map(bytes))
 def test_the_seal_is_hmac_sha256_over_the_domain_and_the_bytes(data):
     derived = hmac.digest(SECRET, b"tenure envelope signing key", "sha256")
 
     expected = hmac.new(derived, b"tenure.envelope.v1\x00" + data, hashlib.sha256).hexdigest()
 
     assert Key("k1", SECRET).mac(data) == expected.encode()
+
+
+class RecordedHash:
+    """A hash that notes the length of each update."""
+
+    def __init__(self):
+        self.lengths = []
+
+    def copy(self):
+        return self
+
+    def update(self, data):
+        self.lengths.append(len(data))
+
+    def digest(self):
+        return b""
+
+
+@pytest.mark.parametrize("length", [0, 1984, 1985, 2047, 2048, 10_000])
+def test_a_message_of_any_length_is_hashed_without_releasing_the_interpreter_lock(monkeypatch, length):
+    key, recorded = Key("k1", SECRET), RecordedHash()
+    monkeypatch.setattr(key, "_inner", recorded)
+
+    key.mac(bytes(length))
+
+    assert sum(recorded.lengths) == length
+    assert max(recorded.lengths) < 2048  # from there on hashlib releases it
 
 
 @pytest.mark.parametrize("secret", [b"", b"short", SECRET[:31], bytes(32), b"ab" * 32, b"passwor" * 10])
