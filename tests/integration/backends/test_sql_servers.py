@@ -10,11 +10,13 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from msgspec import structs
 
 from tenure import Tenure
 from tenure.backends.messages import Nack
 from tenure.backends.sql import migrations
 from tenure.backends.sql.postgresql import claims, connection, notifications, settlements
+from tenure.backends.sql.postgresql.dialect import PUT, PUT_NEW
 from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
 from tenure.errors import BackendUnavailable, SchemaError, SettingsError, UnknownBackend
@@ -177,6 +179,40 @@ def test_batches_are_never_compared_row_by_row(postgres_url, message, monkeypatc
     backend.close()
     assert len(plans) == 6
     assert [plan for plan in plans if "Nested Loop" in plan] == []
+
+
+def test_only_a_batch_with_a_known_message_is_searched_for_conflicts(postgres_url, message, monkeypatch):
+    asked = []
+    real = connection.rows_on
+
+    def counted(connection, statement, parameters):
+        asked.append(statement)
+        return real(connection, statement, parameters)
+
+    backend = open_backend(postgres_url, SystemClock())
+    monkeypatch.setattr(connection, "rows_on", counted)
+    put = [backend.put([message(number) for number in numbers]) for numbers in (range(3), range(2, 5), [5, 5])]
+    backend.close()
+
+    assert [len(ids) for ids in put] == [3, 2, 1]
+    assert [statement for statement in asked if statement in (PUT, PUT_NEW)] == [PUT_NEW, *[PUT_NEW, PUT] * 2]
+
+
+def test_messages_of_one_batch_may_lack_what_others_have(postgres_url, message):
+    backend = open_backend(postgres_url, SystemClock())
+    names, dues = ["a", "", None, 'q"\\'], [0, 4_102_444_800_000_000, 0, 0]
+    messages = [structs.replace(message(at), name=names[at], due=dues[at], delay=at // 3) for at in range(4)]
+
+    backend.put(messages)
+
+    found = [backend.jobs.find(each.id) for each in messages]
+    backend.close()
+    assert [job.name for job in found] == names
+    assert [(job.state, job.due_at - job.enqueued_at) for job in (found[0], found[2], found[3])] == [
+        *[("ready", 0)] * 2,
+        ("delayed", 1_000_000),
+    ]
+    assert found[1].due_at == dues[1]
 
 
 def test_a_socket_is_reached_by_its_path(request, tmp_path):

@@ -1,9 +1,12 @@
 """PostgresDialect: many hosts, many writers, the server's clock; a verb is one statement."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
+
+import psycopg
 
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
 from tenure.backends.records import Fact
@@ -22,6 +25,8 @@ from tenure.backends.sql.postgresql.connection import (
 from tenure.backends.sql.postgresql.notifications import IDLE_POLL_SECONDS, PostgresListener, PostgresNotifier
 from tenure.backends.sql.postgresql.settlements import PostgresSettlements
 from tenure.clock import MICROSECOND, Clock
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 TIME = f"SELECT {NOW}"
@@ -173,9 +178,11 @@ class PostgresDialect:
 
 
 # Storing messages: one statement, in a transaction of the backend or of the caller.
-PUT = f"""
+def _put(conflict: str, answer: str) -> str:
+    """`unnest` fills shorter arrays up with NULL: an array is empty if no message has such a value."""
+    return f"""
 WITH item AS MATERIALIZED (
-    SELECT i.*, moment.now, CASE WHEN i.moment > 0 THEN i.moment ELSE moment.now + i.delay END AS due
+    SELECT i.*, moment.now, CASE WHEN i.moment > 0 THEN i.moment ELSE moment.now + coalesce(i.delay, 0) END AS due
     FROM (SELECT {NOW} AS now) AS moment, unnest(
         %(ids)s::text[], %(queues)s::text[], %(ranks)s::smallint[], %(handlers)s::text[], %(names)s::text[],
         %(dues)s::bigint[], %(delays)s::bigint[], %(bodies)s::bytea[], %(uniques)s::text[]
@@ -183,7 +190,7 @@ WITH item AS MATERIALIZED (
 ), fresh AS (
     INSERT INTO tenure_job (id, queue, rank, handler, name, enqueued, due, body, only_one)
     SELECT id, queue, rank, handler, name, now, due, body, only_one FROM item
-    ORDER BY place ON CONFLICT DO NOTHING
+    ORDER BY place {conflict}
     RETURNING key, id, queue, rank, enqueued, due
 ), ready AS (
     INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, vanished)
@@ -192,9 +199,16 @@ WITH item AS MATERIALIZED (
     INSERT INTO tenure_delayed (key, queue, rank, attempts, crashes, fence, vanished, due)
     SELECT key, queue, rank, 0, 0, 0, 0, due FROM fresh WHERE due > enqueued
 )
-SELECT id FROM fresh
-UNION ALL SELECT pg_notify('tenure', queue)::text FROM unnest(%(notify)s::text[]) AS queue
+{answer}
 """
+
+
+PUT = _put(
+    "ON CONFLICT DO NOTHING",
+    "SELECT id FROM fresh UNION ALL SELECT pg_notify('tenure', queue)::text FROM unnest(%(notify)s::text[]) AS queue",
+)
+# Fails if a message is known. Looking for conflicts costs the server 2.7 of 12.5 us a message, the answer 0.3.
+PUT_NEW = _put("", "SELECT WHERE false")
 
 
 class PostgresPut:
@@ -207,8 +221,7 @@ class PostgresPut:
         queues = {message.queue for message in messages}
         self._cursor.drop(*queues)
         values = self._parameters(messages)
-        rows, was_cut = self._executor.run(lambda rows: rows(PUT, values))
-        stored = {id for (id,) in rows}
+        stored, was_cut = self._executor.run(partial(_store, messages, values))
         if was_cut:  # the first try may have stored them: an id that is known by now counts as stored
             known = self._executor.ask(KNOWN_IDS, {"ids": [message.id for message in messages]})
             stored |= {id for (id,) in known}
@@ -236,19 +249,33 @@ class PostgresPut:
 
     def _parameters(self, messages: Sequence[Message], notify: Iterable[str] = ()) -> dict[str, Any]:
         """The columns of a batch, as arrays."""
+        names, uniques = [m.name for m in messages], [m.unique for m in messages]
+        dues, delays = [m.due for m in messages], [round(m.delay * MICROSECOND) for m in messages]
         return {
             "ids": text_array([m.id for m in messages]),
             "queues": text_array([m.queue for m in messages]),
             "ranks": number_array([-m.priority for m in messages]),
             "handlers": text_array([m.handler for m in messages]),
-            "names": text_array([m.name for m in messages]),
-            "dues": number_array([m.due for m in messages]),
-            "delays": number_array([round(m.delay * MICROSECOND) for m in messages]),
+            "names": text_array(names if names.count(None) < len(names) else ()),
+            "dues": number_array(dues if any(dues) else ()),
+            "delays": number_array(delays if any(delays) else ()),
             "bodies": ByteaArray([m.body for m in messages]),
-            "uniques": text_array([m.unique for m in messages]),
+            "uniques": text_array(uniques if uniques.count(None) < len(uniques) else ()),
             "notify": text_array(notify),
             "now": self._executor.test_time(),
         }
+
+
+def _store(messages: Sequence[Message], values: dict[str, Any], rows: Rows) -> set[str]:
+    """The ids that are new. A batch without `unique` jobs is expected to be new."""
+    if len(messages) > 1 and values["uniques"] == text_array(()):
+        try:
+            rows(PUT_NEW, values)
+        except psycopg.errors.UniqueViolation:
+            logger.debug("a message of a batch is known already, or twice in it", exc_info=True)
+        else:
+            return {message.id for message in messages}
+    return {id for (id,) in rows(PUT, values)}
 
 
 def _in_order(messages: Sequence[Message], stored: set[str]) -> list[str]:
