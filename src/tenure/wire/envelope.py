@@ -116,8 +116,9 @@ _BEFORE_PAYLOAD = b',"payload":'
 _BEFORE_IDENTIFIER = b',"identifier":'
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Envelope)
-# The members that every envelope has, and brackets for a payload of the most levels: no shorter message is too deep.
-_SHORT = len(_encoder.encode(Envelope(1, "", "", Raw(b""), "", 0, 0, 0, "", "", "", None))) + 2 * (MAX_DEPTH - 1)
+_SHALLOW = 2 * (MAX_DEPTH - 1)  # bytes: a shorter payload is not too deep
+# Together with the members that every envelope has: no shorter message is too deep.
+_SHORT = len(_encoder.encode(Envelope(1, "", "", Raw(b""), "", 0, 0, 0, "", "", "", None))) + _SHALLOW
 
 
 class Wire:
@@ -189,21 +190,22 @@ class Wire:
 
     def seal_envelope(self, envelope: Envelope) -> bytes:
         """The message for this envelope."""
-        return self._seal(_encode(envelope), envelope.job)
+        may_be_deep = envelope.meta is not UNSET or envelope.callbacks is not UNSET or len(envelope.payload) > _SHALLOW
+        return self._seal(_encode(envelope), envelope.job, may_be_deep)
 
     def seal_template(self, template: Template, payload: bytes, identifier: str) -> bytes:
         """The message for the envelope of a template with this payload and identifier."""
         parts = (template.head, payload, template.middle, _encoder.encode(identifier), template.tail)
-        return self._seal(b"".join(parts), template.job)
+        return self._seal(b"".join(parts), template.job, len(payload) > _SHALLOW)
 
-    def _seal(self, unsealed: bytes, job: str) -> bytes:
+    def _seal(self, unsealed: bytes, job: str, may_be_deep: bool) -> bytes:
         sealed = self.ring.seal(unsealed)
         if len(sealed) > self._max_bytes:
             raise InvalidPayload(
                 f"job {job!r} makes a message of {len(sealed)} bytes, above the limit of {self._max_bytes}; "
                 "store the data elsewhere and send a reference to it"
             )
-        if len(unsealed) > _SHORT:
+        if may_be_deep:
             try:
                 check_limits(sealed)
             except Malformed as error:
