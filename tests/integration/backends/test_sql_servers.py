@@ -16,7 +16,7 @@ from tenure import Tenure
 from tenure.backends.messages import Nack
 from tenure.backends.sql import migrations
 from tenure.backends.sql.postgresql import claims, connection, notifications, settlements
-from tenure.backends.sql.postgresql.dialect import PUT, PUT_NEW
+from tenure.backends.sql.postgresql.dialect import PUT, PUT_NEW, PUT_ONE
 from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
 from tenure.errors import BackendUnavailable, SchemaError, SettingsError, UnknownBackend
@@ -181,21 +181,39 @@ def test_batches_are_never_compared_row_by_row(postgres_url, message, monkeypatc
     assert [plan for plan in plans if "Nested Loop" in plan] == []
 
 
-def test_only_a_batch_with_a_known_message_is_searched_for_conflicts(postgres_url, message, monkeypatch):
+@pytest.fixture
+def puts(monkeypatch):
+    """The statements that stored messages."""
     asked = []
     real = connection.rows_on
 
-    def counted(connection, statement, parameters):
-        asked.append(statement)
+    def noted(connection, statement, parameters):
+        if statement in (PUT, PUT_NEW, PUT_ONE):
+            asked.append(statement)
         return real(connection, statement, parameters)
 
+    monkeypatch.setattr(connection, "rows_on", noted)
+    return asked
+
+
+def test_only_a_batch_with_a_known_message_is_searched_for_conflicts(postgres_url, message, puts):
     backend = open_backend(postgres_url, SystemClock())
-    monkeypatch.setattr(connection, "rows_on", counted)
-    put = [backend.put([message(number) for number in numbers]) for numbers in (range(3), range(2, 5), [5, 5])]
+    stored = [backend.put([message(number) for number in numbers]) for numbers in (range(3), range(2, 5), [5, 5])]
     backend.close()
 
-    assert [len(ids) for ids in put] == [3, 2, 1]
-    assert [statement for statement in asked if statement in (PUT, PUT_NEW)] == [PUT_NEW, *[PUT_NEW, PUT] * 2]
+    assert [len(ids) for ids in stored] == [3, 2, 1]
+    assert puts == [PUT_NEW, *[PUT_NEW, PUT] * 2]
+
+
+def test_a_single_message_is_stored_by_one_statement(postgres_url, message, puts):
+    plain, again, late = message(1), message(1), structs.replace(message(2), delay=60)
+    unique, rival = (structs.replace(message(number), unique="report") for number in (3, 4))
+    backend = open_backend(postgres_url, SystemClock())
+    stored = [backend.put([each]) for each in (plain, again, late, unique, rival)]
+    backend.close()
+
+    assert stored == [[plain.id], [], [late.id], [unique.id], []]
+    assert puts == [PUT_ONE, PUT_ONE, PUT, PUT_ONE, PUT_ONE]
 
 
 def test_messages_of_one_batch_may_lack_what_others_have(postgres_url, message):

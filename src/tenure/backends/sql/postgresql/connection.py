@@ -26,6 +26,7 @@ from tenure.errors import BackendError, BackendUnavailable, Unstorable
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+S = TypeVar("S", str, str | None)
 # The time inside a statement: the server's, or that of a test clock in the parameter `now`.
 NOW = "coalesce(%(now)s::bigint, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint)"
 _MIGRATION_LOCK = "SELECT pg_advisory_xact_lock(hashtext('tenure'), 0)"
@@ -284,7 +285,7 @@ def number_array(values: Iterable[float]) -> str:
 
 
 def text_array(values: Iterable[str | None]) -> str:
-    """As `number_array`; PostgreSQL text cannot hold a NUL, so the replacement character U+FFFD is stored for it."""
+    """As `number_array`."""
     texts = list(values)
     present = [text for text in texts if text is not None]
     if len(present) == len(texts) > 0 and not _needs_escapes("".join(present)):
@@ -317,8 +318,13 @@ def _quoted(value: str | None) -> str:
     if value is None:
         return "NULL"
     if _needs_escapes(value):
-        value = value.replace("\\", "\\\\").replace('"', '\\"').replace("\x00", "\ufffd")
+        value = storable(value).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{value}"'
+
+
+def storable(text: S) -> S:
+    """PostgreSQL text cannot hold a NUL, so the replacement character U+FFFD is stored for it."""
+    return text if text is None or "\x00" not in text else text.replace("\x00", "\ufffd")
 
 
 def _needs_escapes(text: str) -> bool:

@@ -20,6 +20,7 @@ from tenure.backends.sql.postgresql.connection import (
     PostgresServer,
     bytes_array,
     number_array,
+    storable,
     text_array,
 )
 from tenure.backends.sql.postgresql.notifications import IDLE_POLL_SECONDS, PostgresListener, PostgresNotifier
@@ -209,6 +210,20 @@ PUT = _put(
 )
 # Fails if a message is known. Looking for conflicts costs the server 2.7 of 12.5 us a message, the answer 0.3.
 PUT_NEW = _put("", "SELECT WHERE false")
+# Most puts: one message that is due at once. It takes 100 instead of 150 us of the server, and 55 instead of 90 here.
+PUT_ONE = f"""
+WITH fresh AS (
+    INSERT INTO tenure_job (id, queue, rank, handler, name, enqueued, due, body, only_one)
+    SELECT %(id)s::text, %(queue)s::text, %(rank)s::smallint, %(handler)s::text, %(name)s::text, now, now,
+           %(body)s::bytea, %(unique)s::text
+    FROM (SELECT {NOW} AS now OFFSET 0) AS moment
+    ON CONFLICT DO NOTHING
+    RETURNING key
+)
+INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, vanished)
+SELECT %(queue)s::text, %(rank)s::smallint, key, 0, 0, 0, 0 FROM fresh
+RETURNING key
+"""
 
 
 class PostgresPut:
@@ -220,8 +235,10 @@ class PostgresPut:
     def put(self, messages: Sequence[Message]) -> list[str]:
         queues = {message.queue for message in messages}
         self._cursor.drop(*queues)
-        values = self._parameters(messages)
-        stored, was_cut = self._executor.run(partial(_store, messages, values))
+        if len(messages) == 1 and not (messages[0].due or messages[0].delay):
+            stored, was_cut = self._executor.run(partial(self._store_one, messages[0]))
+        else:
+            stored, was_cut = self._executor.run(partial(_store_many, messages, self._parameters(messages)))
         if was_cut:  # the first try may have stored them: an id that is known by now counts as stored
             known = self._executor.ask(KNOWN_IDS, {"ids": [message.id for message in messages]})
             stored |= {id for (id,) in known}
@@ -247,6 +264,19 @@ class PostgresPut:
         self._executor.transact(put)
         self._notifier.notify_added()
 
+    def _store_one(self, message: Message, rows: Rows) -> set[str]:
+        row = {
+            "id": storable(message.id),
+            "queue": message.queue,
+            "rank": -message.priority,
+            "handler": message.handler,
+            "name": storable(message.name),
+            "body": message.body,
+            "unique": storable(message.unique),
+            "now": self._executor.test_time(),
+        }
+        return {message.id} if rows(PUT_ONE, row) else set()
+
     def _parameters(self, messages: Sequence[Message], notify: Iterable[str] = ()) -> dict[str, Any]:
         """The columns of a batch, as arrays."""
         names, uniques = [m.name for m in messages], [m.unique for m in messages]
@@ -266,7 +296,7 @@ class PostgresPut:
         }
 
 
-def _store(messages: Sequence[Message], values: dict[str, Any], rows: Rows) -> set[str]:
+def _store_many(messages: Sequence[Message], values: dict[str, Any], rows: Rows) -> set[str]:
     """The ids that are new. A batch without `unique` jobs is expected to be new."""
     if len(messages) > 1 and values["uniques"] == text_array(()):
         try:
