@@ -9,7 +9,7 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -67,6 +67,11 @@ class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that gives up on a server that does not answer within `timeout` seconds."""
 
     timeout = 30.0
+
+    @cached_property
+    def reused_cursor(self) -> psycopg.Cursor[tuple[Any, ...]]:
+        """A new cursor for each statement would take 28 instead of 16 µs, with `description`."""
+        return self.cursor(binary=True)
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
         if timeout is not None:
@@ -259,9 +264,9 @@ class PostgresExecutor:
 
 def rows_on(connection: PostgresConnection, statement: str, parameters: Mapping[str, Any]) -> list[Any]:
     """Results come in binary: text costs the server 0.5 us more for each claimed job, and the client too."""
-    text = translated(statement)
-    cursor = connection.execute(text, parameters or None, binary=True)  # pyright: ignore[reportArgumentType]
-    return cursor.fetchall() if cursor.description else []
+    cursor = connection.reused_cursor
+    cursor.execute(translated(statement), parameters or None)  # pyright: ignore[reportArgumentType]
+    return [] if cursor.rownumber is None else cursor.fetchall()
 
 
 @lru_cache
