@@ -60,6 +60,9 @@ class OpenBackends:
 
     def get(self, backend: str | None = None) -> OpenBackend:
         url = self.url(backend)
+        opened = self._open.get(url)
+        if opened is not None:
+            return opened
         with self._opening:
             if url not in self._open:
                 self._open[url] = self._opened(url)

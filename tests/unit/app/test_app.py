@@ -25,6 +25,7 @@ from tenure.errors import (
 from tenure.events import CancelRequested, Enqueued
 from tenure.testing import FakeClock
 from tenure.wire.signing import new_key
+from tests.support.call_counter import calls_of
 
 
 @pytest.fixture(autouse=True)
@@ -325,6 +326,15 @@ def test_listeners_are_told_what_was_enqueued(app, send):
     many = app.enqueue_many([send.build(user_id=8), send.build(user_id=9)])
 
     assert heard == [Enqueued("emails", "send", (one,)), Enqueued("emails", "send", tuple(many))]
+
+
+def test_no_event_is_made_for_an_enqueue_that_only_the_counters_would_hear(app, send):
+    send.enqueue(user_id=7)  # opens the backend
+
+    ours, _ = calls_of(lambda: send.enqueue(user_id=8))
+
+    assert ours["Listeners.__bool__"] == 1
+    assert ours["Listeners.emit"] == 0
 
 
 def test_a_failing_listener_does_not_cost_the_enqueue(app, send):
