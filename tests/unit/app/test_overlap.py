@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from tenure.app import producer
 from tenure.app.producer import send_overlapped
 
 
@@ -38,6 +39,20 @@ def test_the_next_is_made_here_while_one_is_sent_elsewhere():
 
     assert [answer for _, answer in send_overlapped(send, words(), is_short)] == ["one", "two"]
     assert places["made"] is threading.current_thread() is not places["sent"]
+
+
+def test_the_thread_may_begin_to_send_before_the_next_is_made(monkeypatch):
+    monkeypatch.setattr(producer, "_SENDING_SECONDS", 30)
+    is_next_made = threading.Event()
+
+    def words():
+        yield "one"
+        is_next_made.set()
+        yield "x"
+
+    answers = list(send_overlapped(lambda _: is_next_made.wait(0.2), words(), is_short))
+
+    assert answers == [("one", False), ("x", True)]
 
 
 def test_what_looks_like_the_last_is_sent_from_here():
