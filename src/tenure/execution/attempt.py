@@ -162,7 +162,8 @@ class Performer:
             result = self._await(completed(result, "the handler"), run.time_left(), run.context.link)
             self.deadline.disarm()
         exit_if_forked(self._pid)
-        if result is None and not self._printed.parts and self._capture.raw is None:  # most handlers
+        raw = self._capture.raw
+        if result is None and not self._printed.parts and (raw is None or raw.is_empty()):  # most handlers
             self._printed.is_open = False
             return Outcome(kind="succeeded", started=run.started, seconds=perf_counter() - run.begun)
         return run.succeeded(result, self._capture.take())

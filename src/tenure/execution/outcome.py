@@ -55,7 +55,7 @@ _SHORT_ATTEMPT_SECONDS = 0.001  # a system call takes microseconds, which is muc
 _SHORT_ATTEMPTS_PER_SAMPLE = 32
 
 
-class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Outcome(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """How one attempt ended.
 
     `unfit`: the payload did not fit the handler, which was not called; with a `reason`, the handler refused the job.

@@ -1,7 +1,7 @@
 """What travels over the pipes between parent and child: orders to the child, reports to the parent; nothing is pickled.
 
-Each frame is a length and a msgpack value. A frame with an empty list is the child's first: it has loaded the app.
-An empty frame only wakes the parent.
+Orders are sent in frames: a length and a msgpack list. A report is a line of JSON, so that the parent decodes many
+with one call. The child's first line says that it has loaded the app. An empty line only wakes the parent.
 
 A child has two pipes for reports. The parent waits for the first. Reports in the second do not wake the parent: it
 reads them with the next report in the first, and every 50 ms. They are safe there when the child dies.
@@ -44,26 +44,48 @@ class InvalidFrame(Exception):
     """The bytes from a pipe are not a frame: other code has written to it."""
 
 
-_encoder = msgspec.msgpack.Encoder()
-_decode_report = msgspec.msgpack.Decoder(Report).decode
+READY_LINE = b"ready\n"
+WAKE_LINE = b"\n"
+_encode_orders = msgspec.msgpack.Encoder().encode
 decode_orders = msgspec.msgpack.Decoder(list[Order]).decode
+_encode_report = msgspec.json.Encoder().encode
+encode_reports = msgspec.json.Encoder().encode_lines
+_report_decoder = msgspec.json.Decoder(Report)
 
 
-def decode_report(data: bytes | bytearray) -> Report:
-    try:
-        return _decode_report(data)
-    except msgspec.MsgspecError as error:
-        raise InvalidFrame(str(error)) from error
-
-
-def encode_frame(value: Sequence[Order] | Report) -> bytes:
-    data = _encoder.encode(value)
+def encode_frame(orders: Sequence[Order]) -> bytes:
+    data = _encode_orders(orders)
     return _LENGTH.pack(len(data)) + data
 
 
-READY_FRAME = encode_frame([])
-READY = READY_FRAME[_LENGTH.size :]
-WAKE_FRAME = _LENGTH.pack(0)
+def encode_report(report: Report) -> bytes:
+    return _encode_report(report) + b"\n"
+
+
+class ReportReader:
+    """Splits a stream of bytes into reports."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes, reports: list[Report]) -> None:
+        """Add every report that is complete with this piece of the stream, up to the first that is none of ours."""
+        lines, _, rest = (self._rest + data).rpartition(b"\n")
+        try:
+            reports += _report_decoder.decode_lines(lines)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            for line in lines.splitlines():
+                reports += _decode_line(line)
+        if rest and (not rest.startswith(b"[") or len(rest) > _MAX_FRAME):
+            raise InvalidFrame(f"a line of {len(rest)} bytes that begins with {rest[:8]!r}")
+        self._rest = rest
+
+
+def _decode_line(line: bytes) -> list[Report]:
+    try:
+        return _report_decoder.decode_lines(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InvalidFrame(str(error)) from error
 
 
 class FrameReader:

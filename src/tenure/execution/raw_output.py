@@ -65,6 +65,11 @@ class RawOutput:
         data = os.pread(self.descriptor, max(0, min(size, _KEPT_BYTES) - begun), begun)
         return self._decoder.decode(data), size - begun - len(data)
 
+    def is_empty(self) -> bool:
+        """Child: whether the job has written nothing; the usual case, in which `end` would take twice as long."""
+        _flush()
+        return not (self._read_up_to or os.lseek(self.descriptor, 0, os.SEEK_END))
+
     def end(self) -> tuple[str, int]:
         """Child: the rest of what the job wrote."""
         _flush()

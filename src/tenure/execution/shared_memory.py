@@ -11,9 +11,11 @@ import mmap
 import os
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from math import inf, isnan, nan
+from time import monotonic
+
+from msgspec import Struct
 
 from tenure.definition.context import Progress
 
@@ -45,7 +47,7 @@ class SharedMemory:
         # least one of them sees what the other wrote.
         at = _FIRST_SLOT + slot * _SLOT_WORDS
         numbers, times = self._numbers, self._times
-        times[at + _STARTED] = now = time.monotonic()  # before the ticket
+        times[at + _STARTED] = now = monotonic()  # before the ticket
         times[at + _DONE] = nan
         numbers[at] = ticket
         self._publish()
@@ -79,7 +81,7 @@ class SharedMemory:
 
     def beat(self) -> None:
         """Child: the interpreter runs Python code."""
-        self._times[_HEARTBEAT] = time.monotonic()
+        self._times[_HEARTBEAT] = monotonic()
 
     def set_blocking_ticket(self, ticket: int) -> None:
         """Child: this job blocks the event loop for all others; 0 if none does."""
@@ -153,25 +155,22 @@ class SharedMemory:
             pass
 
 
-class SharedMemoryLink:
+class SharedMemoryLink(Struct, frozen=True, eq=False, gc=False):
     """Child: the link between one job and the parent process.
 
     It is valid for one ticket: code that a job leaves running cannot report for the next job in its slot.
     """
 
-    __slots__ = ("_memory", "_slot", "_ticket")
-
-    def __init__(self, memory: SharedMemory, slot: int, ticket: int) -> None:
-        self._memory = memory
-        self._slot = slot
-        self._ticket = ticket
+    memory: SharedMemory
+    slot: int
+    ticket: int
 
     @property
     def cancelled(self) -> bool:
-        return self._memory.is_cancel_requested(self._slot, self._ticket)
+        return self.memory.is_cancel_requested(self.slot, self.ticket)
 
     def report(self, done: float, total: float | None) -> None:
-        self._memory.set_progress(self._slot, self._ticket, done, total)
+        self.memory.set_progress(self.slot, self.ticket, done, total)
 
 
 def _create(size: int) -> int:

@@ -7,7 +7,19 @@ from types import SimpleNamespace
 import pytest
 
 from tenure.execution.child.process import JobReports
-from tenure.execution.protocol import FrameReader, InvalidFrame, Order, decode_orders, decode_report, encode_frame
+from tenure.execution.outcome import Outcome
+from tenure.execution.protocol import (
+    WAKE_LINE,
+    FrameReader,
+    InvalidFrame,
+    Order,
+    Report,
+    ReportReader,
+    decode_orders,
+    encode_frame,
+    encode_report,
+    encode_reports,
+)
 from tenure.execution.shared_memory import SharedMemory
 
 
@@ -108,6 +120,27 @@ def test_a_stream_that_is_none_of_ours_is_refused():
         list(FrameReader().feed(b"\xff" * 64))
 
 
-def test_a_frame_that_is_no_report_is_refused():
+@pytest.fixture
+def reports():
+    texts = (None, "two\nlines", "ä" * 100, '"quoted"')
+    return [
+        Report(number, Outcome(kind="succeeded", started=number, seconds=0.1 * number, output=text, cpu=1e-7))
+        for number, text in enumerate(texts * 10, start=1)
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 3, 64, 100_000])
+def test_reports_come_out_whole_wherever_the_stream_was_cut(size, reports):
+    stream = WAKE_LINE + encode_reports(reports[:20]) + WAKE_LINE + b"".join(map(encode_report, reports[20:]))
+    reader, found = ReportReader(), []
+    for start in range(0, len(stream), size):
+        reader.feed(stream[start : start + size], found)
+    assert found == reports
+
+
+@pytest.mark.parametrize("foreign", [b"\xff\n", b"text\n", b"[1]\n", b"{}\n", b"\xff" * 64])
+def test_what_other_code_wrote_to_the_pipe_costs_no_report_before_it(foreign, reports):
+    found = []
     with pytest.raises(InvalidFrame):
-        decode_report(b"\xff")
+        ReportReader().feed(encode_reports(reports) + foreign, found)
+    assert found == reports

@@ -10,12 +10,23 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
+from msgspec import UNSET
+
 from tenure.clock import Clock
 from tenure.definition.handler import Handler
 from tenure.errors import NewerPayload, UnknownHandler
 from tenure.execution.attempt import Attempt, check_version
 from tenure.execution.outcome import Outcome, OutcomeKind
-from tenure.execution.protocol import READY_FRAME, WAKE_FRAME, FrameReader, Order, Report, decode_orders, encode_frame
+from tenure.execution.protocol import (
+    READY_LINE,
+    WAKE_LINE,
+    FrameReader,
+    Order,
+    Report,
+    decode_orders,
+    encode_report,
+    encode_reports,
+)
 from tenure.execution.shared_memory import SharedMemory
 from tenure.wire.envelope import Envelope, peek
 
@@ -38,7 +49,7 @@ class OrderPipes:
         self._reports = reports
         self.raw_output = raw_output
         self._frames = FrameReader()
-        self._writing = threading.Lock()  # a frame larger than PIPE_BUF must not be mixed with another one
+        self._writing = threading.Lock()  # reports larger than PIPE_BUF must not be mixed with others
         for descriptor in (orders, quiet_reports, reports, raw_output):
             os.set_inheritable(descriptor, False)
         os.register_at_fork(after_in_child=self.close)
@@ -50,23 +61,23 @@ class OrderPipes:
 
     def report_ready(self) -> None:
         """Report to the parent that the app is loaded."""
-        _write_all(self._reports, READY_FRAME)
+        _write_all(self._reports, READY_LINE)
 
     def report(self, *reports: Report) -> None:
-        data = b"".join(map(encode_frame, reports))
+        data = encode_reports(reports)
         with self._writing:
             _write_all(self._reports, data)
 
     def report_quietly(self, report: Report) -> None:
         """Report without waking the parent, unless the report is large."""
-        data = encode_frame(report)
+        data = encode_report(report)
         if len(data) <= _MAX_QUIET_BYTES:
             os.write(self._quiet_reports, data)  # so few bytes are always written at once
         else:
             _write_all(self._reports, data)
 
     def wake_parent(self) -> None:
-        _write_all(self._reports, WAKE_FRAME)
+        _write_all(self._reports, WAKE_LINE)
 
     def close(self) -> None:
         """The parent notices the child's end by the end of these pipes, so no copy may hold them open."""
@@ -94,7 +105,8 @@ class OrderHandler:
         envelope: Envelope = peek(order.body)
         try:
             handler = self._resolve(envelope.job)
-            check_version(handler, envelope)
+            if envelope.version is not UNSET:
+                check_version(handler, envelope)
         except (UnknownHandler, NewerPayload) as error:  # the parent has other code: a deploy is under way
             reason = error.reason if isinstance(error, NewerPayload) else "unknown_handler"
             self.report(slot, order, self._not_run("postponed", reason, _UNKNOWN_HANDLER_DELAY))

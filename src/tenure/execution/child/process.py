@@ -1,12 +1,11 @@
 """The child of the `process` runner: one job at a time, and a cleanup after each."""
 
-import _signal  # type: ignore[import-not-found]  # `signal` turns numbers into enums: 4 µs for three handlers
 import fcntl
 import os
 import select
 import signal
 import sys
-from collections import deque
+from _signal import alarm, getsignal, pthread_sigmask  # type: ignore[import-not-found]  # `signal` makes enums: 4 µs
 from contextlib import suppress
 
 from tenure.clock import Clock
@@ -34,16 +33,15 @@ def run_one_at_a_time(pipes: OrderPipes, memory: SharedMemory, resolve: Resolve,
         cleanup, reports = ProcessCleanup(), JobReports(orders, pipes)
         while (batch := pipes.read()) is not None:
             raw.pass_on()
-            waiting, half = deque(batch), len(batch) // 2
-            while waiting:
-                order = waiting.popleft()
+            loud = (len(batch) - 1, (len(batch) - 1) // 2)
+            for position, order in enumerate(batch):
                 attempt = orders.start(0, order)
                 if attempt is None:
                     continue
                 reports.before(attempt)
                 outcome = performer.perform(attempt, SharedMemoryLink(memory, 0, order.ticket))
                 is_clean = cleanup.restore()
-                reports.report(order, attempt, outcome, may_wait=len(waiting) not in (0, half))
+                reports.report(order, attempt, outcome, position not in loud)
                 if not is_clean or (outcome.failure is not None and outcome.failure.type == "MemoryError"):
                     pipes.close()  # the state of this process is unknown: the next job gets a fresh one
                     return
@@ -68,12 +66,13 @@ class JobReports:
             self._pipes.wake_parent()
             self._has_unread = False
 
-    def report(self, order: Order, attempt: Attempt, outcome: Outcome, *, may_wait: bool) -> None:
-        if outcome.seconds < _SHORT_SECONDS:
-            self._short_handlers.add(attempt.envelope.job)
-        else:
-            self._short_handlers.discard(attempt.envelope.job)
+    def report(self, order: Order, attempt: Attempt, outcome: Outcome, may_wait: bool) -> None:
+        handler = attempt.envelope.job
+        if outcome.seconds >= _SHORT_SECONDS:
+            self._short_handlers.discard(handler)
             may_wait = False
+        elif handler not in self._short_handlers:
+            self._short_handlers.add(handler)
         self._has_unread = may_wait
         if may_wait:
             self._orders.report_quietly(0, order, outcome)
@@ -93,7 +92,7 @@ class ProcessCleanup:
         self._umask = os.umask(0)
         os.umask(self._umask)
         self._blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        self._handlers = [(number, _signal.getsignal(number)) for number in _SIGNALS]
+        self._handlers = [(number, getsignal(number)) for number in _SIGNALS]
         self._streams = (sys.stdin, sys.stdout, sys.stderr)
         self._copies = [fcntl.fcntl(stream, fcntl.F_DUPFD_CLOEXEC, _FIRST_COPY) for stream in _STREAMS]
         self._stream_check = select.poll()  # one system call for all three
@@ -102,11 +101,11 @@ class ProcessCleanup:
 
     def restore(self) -> bool:
         """Restore everything; False if that is impossible and only a fresh process is clean."""
-        _signal.alarm(0)  # this ends what `setitimer` has set too: the kernel has one timer for both
+        alarm(0)  # this ends what `setitimer` has set too: the kernel has one timer for both
         for number, handler in self._handlers:
-            if _signal.getsignal(number) is not handler:
+            if getsignal(number) is not handler:
                 signal.signal(number, handler)
-        _signal.pthread_sigmask(_SIG_SETMASK, self._blocked)
+        pthread_sigmask(_SIG_SETMASK, self._blocked)
         os.umask(self._umask)
         if _working_folder() != self._folder:
             with suppress(FileNotFoundError):  # the folder no longer exists

@@ -14,12 +14,11 @@ from tenure.execution.attempt import Attempt
 from tenure.execution.parent.workload import Workload
 from tenure.execution.protocol import (
     PARENT_SIGNALS,
-    READY,
-    FrameReader,
+    READY_LINE,
     InvalidFrame,
     Order,
     Report,
-    decode_report,
+    ReportReader,
     encode_frame,
 )
 from tenure.execution.raw_output import RawOutput
@@ -79,7 +78,7 @@ class ChildProcess:
         for descriptor in (self.orders, self.reports, self._quiet_reports):
             os.set_blocking(descriptor, False)
         # In this order: a report that wakes the parent comes after those that did not.
-        self._report_pipes = [(self.reports, FrameReader()), (self._quiet_reports, FrameReader())]
+        self._report_pipes = [(self.reports, ReportReader()), (self._quiet_reports, ReportReader())]
         self._unsent = bytearray()
         self.started = time.monotonic()
         self.pending: dict[int, Attempt] = {}
@@ -137,18 +136,16 @@ class ChildProcess:
     def read_reports(self) -> list[Report]:
         """The reports that have arrived; `closed` is set once no more can come."""
         reports: list[Report] = []
-        for descriptor, frames in self._report_pipes:
-            self._read_pipe(descriptor, frames, reports)
+        for descriptor, reader in self._report_pipes:
+            self._read_pipe(descriptor, reader, reports)
         return reports
 
-    def _read_pipe(self, descriptor: int, frames: FrameReader, reports: list[Report]) -> None:
+    def _read_pipe(self, descriptor: int, reader: ReportReader, reports: list[Report]) -> None:
         try:
             while data := os.read(descriptor, _READ_BYTES):
-                for frame in frames.feed(data):
-                    if frame == READY:
-                        self.ready = True
-                    elif frame:
-                        reports.append(decode_report(frame))
+                if not self.ready and data.startswith(READY_LINE):
+                    self.ready, data = True, data.removeprefix(READY_LINE)
+                reader.feed(data, reports)
                 if len(data) < _READ_BYTES:
                     return
             self.closed = True
