@@ -26,7 +26,7 @@ from tenure.execution.attempt import (
     unfit,
     with_timeout,
 )
-from tenure.execution.child.heartbeat import ChildHeartbeat, LoopMonitor
+from tenure.execution.child.heartbeat import ChildHeartbeat, LoopMonitor, TaskTickets
 from tenure.execution.child.orders import OrderHandler, OrderPipes, Resolve, end_process
 from tenure.execution.deadline import ThreadDeadline, Watchdog
 from tenure.execution.outcome import Capture, Outcome
@@ -60,14 +60,15 @@ class _OrderLoop:
         self._waiting: deque[Order] = deque()
         self._ended: deque[tuple[int, Report]] = deque()
         self._over = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop
         self._clean_context = copy_context()  # outside every job: the next job must not see what one leaves in its own
-        self._tickets: dict[asyncio.Task[None], int] = {}
+        self._tickets: TaskTickets = {}
 
     async def run(self) -> None:
-        loop = asyncio.get_running_loop()
-        monitor = LoopMonitor(loop, self._memory, self._tickets, self._cancel_requested)
+        self._loop = asyncio.get_running_loop()  # kept, because each question for it is a system call on Python 3.11
+        monitor = LoopMonitor(self._loop, self._memory, self._tickets, self._cancel_requested)
         ChildHeartbeat(self._memory, monitor.check, self._report_ended)
-        loop.add_reader(self._pipes.orders, self._read)
+        self._loop.add_reader(self._pipes.orders, self._read)
         await self._over.wait()
 
     def _read(self) -> None:
@@ -76,28 +77,38 @@ class _OrderLoop:
         except OSError as error:
             end_process(error)
         if orders is None:
-            asyncio.get_running_loop().remove_reader(self._pipes.orders)
+            self._loop.remove_reader(self._pipes.orders)
             self._over.set()
         else:
             self._waiting.extend(orders)
             self._start_tasks()
 
     def _start_tasks(self) -> None:
-        loop = asyncio.get_running_loop()
         while self._free_slots and self._waiting:
             order = self._waiting.popleft()
-            task = loop.create_task(self._run_order(order, self._free_slots.pop()))
+            task = self._loop.create_task(self._run_order(order, self._free_slots.pop()))
             self._tickets[task] = order.ticket
-            task.add_done_callback(self._on_task_end)
 
     async def _run_order(self, order: Order, slot: int) -> None:
-        if attempt := self._orders.start(slot, order):
-            outcome = await self._performer.perform(attempt, SharedMemoryLink(self._memory, slot, order.ticket))
-            if not self._ended:
-                asyncio.get_running_loop().call_soon(self._report_and_start, context=self._clean_context)
-            self._ended.append((slot, Report(order.ticket, outcome)))
-        else:
-            self._free_slots.append(slot)
+        try:
+            if attempt := self._orders.start(slot, order):
+                outcome = await self._performer.perform(attempt, SharedMemoryLink(self._memory, slot, order.ticket))
+                self._report_soon()
+                self._ended.append((slot, Report(order.ticket, outcome)))
+            else:
+                self._report_soon()
+                self._free_slots.append(slot)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            end_process(error)
+        finally:  # here, because a callback of the task would take 1 µs more
+            self._tickets.pop(asyncio.current_task(self._loop), None)
+
+    def _report_soon(self) -> None:
+        """Report this job, and start others in its place, after the jobs that end in the same turn of the loop."""
+        if not self._ended:
+            self._loop.call_soon(self._report_and_start, context=self._clean_context)
 
     def _report_and_start(self) -> None:
         self._report_ended()
@@ -117,14 +128,8 @@ class _OrderLoop:
         """Cancel the coroutines that the parent wants cancelled; the watchdog does it for handlers on threads."""
         requested = self._memory.cancel_requests() - self._performer.on_threads
         for task, ticket in self._tickets.items() if requested else ():
-            if ticket in requested and not task.cancelling():
+            if task and ticket in requested and not task.cancelling():
                 task.cancel()
-
-    def _on_task_end(self, task: "asyncio.Task[None]") -> None:
-        del self._tickets[task]
-        if not task.cancelled() and (error := task.exception()):
-            end_process(error)
-        self._start_tasks()
 
 
 class LoopPerformer:
@@ -156,7 +161,8 @@ class LoopPerformer:
                 await with_timeout(_call_hook(hook_of(instance[0], "before_run"), run.context), run.time_left())
             self._capture.begin()
             limit = run.time_left() if instance else attempt.timeout
-            result = await with_timeout(attempt.handler.call(*instance, run.context, value), limit)
+            called = attempt.handler.call(*instance, run.context, value)
+            result = await (called if limit is None else with_timeout(called, limit))
             if type(result) not in PLAIN_TYPES and isinstance(result, Awaitable):
                 result = await with_timeout(completed(result, "the handler"), run.time_left())
             exit_if_forked(self._pid)

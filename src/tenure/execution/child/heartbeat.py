@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from tenure.execution.shared_memory import SharedMemory
 
 _HEARTBEAT_INTERVAL = 0.1
 _BLOCKED_AFTER = 0.25  # seconds
 _LEASE_POLL_SECONDS = (0.1, 5.0)  # at least and at most
+TaskTickets = dict["asyncio.Task[Any] | None", int]  # of running tasks; `asyncio.current_task` may return None
 
 
 class LeaseMonitor:
@@ -63,7 +65,7 @@ class LoopMonitor:
         self,
         loop: asyncio.AbstractEventLoop,
         memory: SharedMemory,
-        tickets: dict["asyncio.Task[None]", int],
+        tickets: TaskTickets,
         on_turn: Callable[[], None],
     ) -> None:
         """`on_turn` is called in the loop after each check that reached it."""
@@ -80,8 +82,7 @@ class LoopMonitor:
             with suppress(RuntimeError):  # the loop is closed: the child is leaving
                 self._loop.call_soon_threadsafe(self._turn)
         if time.monotonic() - self._last_turn > _BLOCKED_AFTER:
-            task = asyncio.current_task(self._loop)
-            self._memory.set_blocking_ticket(self._tickets.get(task, 0) if task else 0)
+            self._memory.set_blocking_ticket(self._tickets.get(asyncio.current_task(self._loop), 0))
 
     def _turn(self) -> None:
         self._last_turn = time.monotonic()
