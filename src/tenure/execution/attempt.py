@@ -158,7 +158,7 @@ class Performer:
 
     def _finish(self, run: "RunningAttempt", result: Any) -> Outcome:
         """The outcome of an attempt whose handler returned this."""
-        if type(result) not in PLAIN_TYPES and isinstance(result, Awaitable):
+        if result is not None and type(result) not in PLAIN_TYPES and isinstance(result, Awaitable):
             result = self._await(completed(result, "the handler"), run.time_left(), run.context.link)
             self.deadline.disarm()
         exit_if_forked(self._pid)

@@ -45,7 +45,7 @@ class OrderPipes:
     def __init__(self, orders: int, quiet_reports: int, reports: int, raw_output: int) -> None:
         """`quiet_reports` is the pipe for which the parent does not wait."""
         self.orders = orders
-        self._quiet_reports = quiet_reports
+        self.quiet_reports = quiet_reports
         self._reports = reports
         self.raw_output = raw_output
         self._frames = FrameReader()
@@ -64,16 +64,10 @@ class OrderPipes:
         _write_all(self._reports, READY_LINE)
 
     def report(self, *reports: Report) -> None:
-        data = encode_reports(reports)
-        with self._writing:
-            _write_all(self._reports, data)
+        self.write(encode_reports(reports))
 
-    def report_quietly(self, report: Report) -> None:
-        """Report without waking the parent, unless the report is large."""
-        data = encode_report(report)
-        if len(data) <= _MAX_QUIET_BYTES:
-            os.write(self._quiet_reports, data)  # so few bytes are always written at once
-        else:
+    def write(self, data: bytes) -> None:
+        with self._writing:
             _write_all(self._reports, data)
 
     def wake_parent(self) -> None:
@@ -81,7 +75,7 @@ class OrderPipes:
 
     def close(self) -> None:
         """The parent notices the child's end by the end of these pipes, so no copy may hold them open."""
-        for descriptor in (self.orders, self._quiet_reports, self._reports):
+        for descriptor in (self.orders, self.quiet_reports, self._reports):
             with suppress(OSError):
                 os.close(descriptor)
 
@@ -117,7 +111,12 @@ class OrderHandler:
         self.report_all([(slot, Report(order.ticket, outcome))])
 
     def report_quietly(self, slot: int, order: Order, outcome: Outcome) -> None:
-        self._pipes.report_quietly(Report(order.ticket, outcome))
+        """Report without waking the parent, unless the report is large."""
+        data = encode_report(Report(order.ticket, outcome))
+        if len(data) <= _MAX_QUIET_BYTES:
+            os.write(self._pipes.quiet_reports, data)  # so few bytes are always written at once
+        else:
+            self._pipes.write(data)
         self._memory.clear(slot)
 
     def report_all(self, reports: Sequence[tuple[int, Report]]) -> None:
