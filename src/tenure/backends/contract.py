@@ -59,6 +59,7 @@ class Backend(Protocol):
     file: DatabaseFile | None = None
     in_process: bool = False  # True where messages never leave this process
     runs_on_put: bool = False  # True where put runs the job at once
+    waits_rarely: bool = False  # True where a call for many jobs waits for its server only a few times
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         """Store messages; return the ids that are new: a known id, even of an ended job, is stored once."""

@@ -41,6 +41,7 @@ class MeteredBackend(Backend):
         self.file = inner.file
         self.in_process = inner.in_process
         self.runs_on_put = inner.runs_on_put
+        self.waits_rarely = inner.waits_rarely
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         return self._meter.put(messages, lambda: self.inner.put(messages))

@@ -167,6 +167,18 @@ def test_the_switch_interval_is_as_it_was_after_the_run(worker, switch_interval)
     assert sys.getswitchinterval() == switch_interval
 
 
+@pytest.mark.parametrize(("waits_rarely", "expected"), [(True, 0.004), (False, 0.001)])
+def test_threads_interrupt_each_other_less_where_calls_of_the_backend_wait_rarely(
+    worker, backend, switch_interval, waits_rarely, expected
+):
+    backend.waits_rarely = waits_rarely
+    seen = []
+    companion = Companion()
+    companion.run = lambda: seen.append(sys.getswitchinterval())
+    worker(companion, burst=True).run()
+    assert seen == [pytest.approx(expected)]
+
+
 def test_a_worker_whose_jobs_run_in_this_process_cannot_reload(worker):
     assert not worker().reload()
 

@@ -32,6 +32,8 @@ class RedisBackend(Backend):
     servers.
     """
 
+    waits_rarely = True
+
     def __init__(self, client: RedisClient, scripts: Scripts, names: KeyNames, is_cluster: bool = False) -> None:
         self._client = client
         queues = RedisQueues(client, scripts, names)
