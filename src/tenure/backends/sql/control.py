@@ -32,9 +32,9 @@ _decode_cursor = msgspec.json.Decoder(tuple[str, str, int, int]).decode
 # Keys are read first, and then the tables by key: PostgreSQL may not use nested loops, and would join whole tables.
 JOBS = "SELECT key, id, queue, rank FROM tenure_job WHERE id IN :ids"
 # Without the range, PostgreSQL reads the whole priority of the queue and compares each key with the list.
-READY_AT = "queue = :queue AND rank = :rank AND key >= :first AND key <= :last AND key IN :keys"
+_READY_AT = "queue = :queue AND rank = :rank AND key >= :first AND key <= :last AND key IN :keys"
 _LARGEST_GAP = 20  # between two keys of a range
-READY = f"SELECT key FROM tenure_ready WHERE {READY_AT} FOR UPDATE"
+READY = f"SELECT key FROM tenure_ready WHERE {_READY_AT} FOR UPDATE"
 DELAYED = "SELECT key FROM tenure_delayed WHERE key IN :keys FOR UPDATE"
 PARKED = "SELECT key FROM tenure_parked WHERE key IN :keys FOR UPDATE"
 HEADS = {
@@ -60,7 +60,7 @@ SELECT key, queue, 'cancelled', attempts, crashes, fence, :now,
        coalesce((SELECT length(j.body) FROM tenure_job AS j WHERE j.key = w.key), 0), :reason
 FROM tenure_{table} AS w WHERE
 """
-CANCEL_READY = f"{_CANCEL.format(table='ready')} {READY_AT}"
+CANCEL_READY = f"{_CANCEL.format(table='ready')} {_READY_AT}"
 CANCEL_DELAYED = f"{_CANCEL.format(table='delayed')} key IN :keys"
 CANCEL_PARKED = f"{_CANCEL.format(table='parked')} key IN :keys"
 _WAITING = "queue, rank, key, attempts, crashes, fence, vanished"
@@ -70,7 +70,7 @@ PUT_OFF_PARKED = f"""
 INSERT INTO tenure_delayed ({_WAITING}, due) SELECT {_WAITING}, :due FROM tenure_parked WHERE key IN :keys
 """
 PUT_OFF_READY = f"""
-INSERT INTO tenure_delayed ({_WAITING}, due) SELECT {_WAITING}, :due FROM tenure_ready WHERE {READY_AT}
+INSERT INTO tenure_delayed ({_WAITING}, due) SELECT {_WAITING}, :due FROM tenure_ready WHERE {_READY_AT}
 """
 BRING_DELAYED = f"""
 INSERT INTO tenure_ready ({_WAITING}) SELECT {_WAITING} FROM tenure_delayed WHERE key IN :keys AND vanished >= 0
@@ -85,7 +85,7 @@ WHERE key IN :keys AND queue = :queue AND vanished < 0
 KEEP_SUSPECTS = "UPDATE tenure_parked SET guard = :guard WHERE key IN :keys AND queue = :queue AND vanished < 0"
 DROP_BROUGHT = "DELETE FROM tenure_parked WHERE key IN :keys AND vanished >= 0"
 PLACES = "SELECT DISTINCT queue, rank FROM tenure_job WHERE key IN :keys"
-DROP_READY = f"DELETE FROM tenure_ready WHERE {READY_AT}"
+DROP_READY = f"DELETE FROM tenure_ready WHERE {_READY_AT}"
 DROP_DELAYED = "DELETE FROM tenure_delayed WHERE key IN :keys"
 DROP_PARKED = "DELETE FROM tenure_parked WHERE key IN :keys"
 UNIQUES = "SELECT key FROM tenure_job WHERE key IN :keys AND only_one IS NOT NULL"
@@ -236,7 +236,7 @@ def end_waiting(rows: Rows, keys: list[int], now: int) -> None:
 
 
 def _runs(queue: str, rank: int, keys: list[int]) -> list[dict[str, Any]]:
-    """The parameters of READY_AT, for each run of keys with small gaps."""
+    """The parameters of _READY_AT, for each run of keys with small gaps."""
     runs: list[list[int]] = []
     for key in sorted(keys):
         if runs and key - runs[-1][-1] <= _LARGEST_GAP:
