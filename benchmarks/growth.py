@@ -25,7 +25,7 @@ YOUNGEST = 2_000_000_000  # what the ids of copies are counted down from
 # Ids rise with keys, as those of real jobs do.
 CHANGED = {
     "key": "old.key - n",
-    "finished": "old.finished - n * 1000",
+    "finished": "old.finished - CAST(n AS BIGINT) * 1000",
     "body": "CASE WHEN n <= {with_payload} THEN old.body END",
     "size": "CASE WHEN n <= {with_payload} THEN old.size ELSE 0 END",
 }
