@@ -121,6 +121,25 @@ def test_a_member_whose_records_were_trimmed_does_not_come_back(backend, clock):
     assert states(backend) == {"ready": 1}
 
 
+def test_members_of_batches_that_expire_together_are_all_listed(backend):
+    priorities = {0: 5, 1: 6, 2: 6, 3: 5}
+    backend.put(
+        [
+            Message(id=f"job-{number:04d}", queue="mail", body=b"{}", handler="greet", priority=priority)
+            for number, priority in priorities.items()
+        ]
+    )
+    take(backend, 2)  # the second and the third
+    take(backend, 2)
+    shown, cursor = [], None
+    while True:
+        page, cursor = backend.jobs.page("leased", "mail", limit=1, cursor=cursor)
+        shown += [job.id for job in page]
+        if cursor is None:
+            break
+    assert shown == [f"job-{number:04d}" for number in priorities]
+
+
 def test_many_batches_expire_in_several_steps(backend, clock):
     put(backend, 100)
     for _ in range(50):

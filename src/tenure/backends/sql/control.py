@@ -122,7 +122,7 @@ class SqlControl:
     def cancel(self, ids: Sequence[str]) -> dict[str, CancelResult]:
         now = self._dialect.now()
 
-        def cancel(rows: Rows, jobs: "Jobs") -> dict[str, CancelResult]:
+        def cancel(rows: Rows, jobs: "NamedJobs") -> dict[str, CancelResult]:
             return _cancelled(rows, jobs, now) | _asked(rows, jobs)
 
         return self._dialect.transact(lambda rows: _each(rows, ids, cancel)) if ids else {}
@@ -158,7 +158,7 @@ class SqlControl:
         found: T | None = self._dialect.read(statement, {"after": after})[0][0]
         return found
 
-    def _move(self, rows: Rows, jobs: "Jobs", due: int, now: int) -> dict[str, RescheduleResult]:
+    def _move(self, rows: Rows, jobs: "NamedJobs", due: int, now: int) -> dict[str, RescheduleResult]:
         ready, delayed, parked = jobs.lock_waiting(rows)
         waiting = [*ready, *delayed, *parked]
         if waiting:
@@ -174,8 +174,8 @@ class SqlControl:
         return moved
 
 
-class Jobs:
-    """Jobs that a user named, with their keys and places."""
+class NamedJobs:
+    """The jobs that a user named, with their keys and places."""
 
     def __init__(self, found: list[Row]) -> None:
         self.id_of: dict[int, str] = {key: id for key, id, _, _ in found}
@@ -187,7 +187,7 @@ class Jobs:
         return [self.id_of[key] for key in keys]
 
     def lock_waiting(self, rows: Rows) -> tuple[list[int], list[int], list[int]]:
-        """The keys of those that are ready, delayed and parked; they wait until the transaction ends."""
+        """The keys of those that are ready, delayed and parked; locked until the transaction ends."""
         ready = [
             key
             for (queue, rank), keys in self._places.items()
@@ -206,12 +206,12 @@ class Jobs:
         return bool(self.id_of) and (any(self.lock_waiting(rows)) or bool(fences_of_leased(rows, list(self.id_of))))
 
 
-def _each(rows: Rows, ids: Sequence[str], act: Callable[[Rows, Jobs], dict[str, R]]) -> dict[str, R]:
+def _each(rows: Rows, ids: Sequence[str], act: Callable[[Rows, NamedJobs], dict[str, R]]) -> dict[str, R]:
     """The result of `act` for unfinished jobs; for the others whether they have ended or are unknown."""
     results: dict[str, Any] = dict.fromkeys(ids, "unknown")
     left = list(results)
     while left:  # a job that moves from one table to another meanwhile is found in the next round
-        jobs = Jobs(rows(JOBS, {"ids": left}))
+        jobs = NamedJobs(rows(JOBS, {"ids": left}))
         found: dict[str, Any] = dict(act(rows, jobs)) if jobs.id_of else {}
         found |= dict.fromkeys(jobs.ended(rows, found), "too_late")
         results |= found
@@ -246,14 +246,14 @@ def _runs(queue: str, rank: int, keys: list[int]) -> list[dict[str, Any]]:
     return [{"queue": queue, "rank": rank, "keys": run, "first": run[0], "last": run[-1]} for run in runs]
 
 
-def _cancelled(rows: Rows, jobs: Jobs, now: int) -> dict[str, CancelResult]:
+def _cancelled(rows: Rows, jobs: NamedJobs, now: int) -> dict[str, CancelResult]:
     waiting = [key for keys in jobs.lock_waiting(rows) for key in keys]
     if waiting:
         end_waiting(rows, waiting, now)
     return dict.fromkeys(jobs.ids_of(waiting), "cancelled")
 
 
-def _asked(rows: Rows, jobs: Jobs) -> dict[str, CancelResult]:
+def _asked(rows: Rows, jobs: NamedJobs) -> dict[str, CancelResult]:
     keys = {"keys": list(jobs.id_of)}
     expand_batches_of(rows, keys["keys"])
     rows(ASK, keys)

@@ -89,7 +89,8 @@ PAGE_LIVE = {
     "parked": _page_of("parked", "tenure_parked", "rank"),
     "leased": _page_of("leased", "tenure_lease", "expires", owner="owner"),
 }
-BATCHES = "SELECT key FROM tenure_batch WHERE queue = :queue AND expires >= :first ORDER BY expires LIMIT :limit"
+# All of them: a worker has few batches.
+BATCHES = "SELECT key, expires FROM tenure_batch WHERE queue = :queue AND expires >= :first ORDER BY expires"
 MEMBERS = """
 SELECT key, queue, 'leased', 0, 0, 1, NULL, owner, NULL, NULL, NULL, NULL, NULL, expires, key
 FROM tenure_member WHERE batch = :batch AND (expires > :first OR key > :second)
@@ -140,10 +141,12 @@ class SqlJobs:
         self._dialect = dialect
 
     def find(self, id: str) -> JobRecord | None:
-        for _ in range(2):  # a job that leaves its batch between the two statements is found by the third
-            for row in self._dialect.read(FIND, {"id": id}):
-                if found := self._as_found(row) or self._as_member(row):
-                    return found
+        for _ in range(2):  # a job that leaves its batch between FIND and MEMBER is found by the second FIND
+            rows = self._dialect.read(FIND, {"id": id})
+            if not rows:
+                break
+            if found := self._as_found(rows[0]) or self._as_member(rows[0]):
+                return found
         return None
 
     def queues_with(self, state: str) -> list[str]:
@@ -163,9 +166,8 @@ class SqlJobs:
     ) -> tuple[list[JobRecord], str | None]:
         start = (-LAST_MOMENT, 0) if state in PAGE_LIVE else (before or LAST_MOMENT, "" if state == "dead" else 0)
         first, second = _decode_cursor(cursor) if cursor else start
-        given: dict[str, Any] = {"queue": queue, "first": first, "second": second, "limit": limit}
+        given = {"state": state, "queue": queue, "first": first, "second": second, "limit": limit}
         statement = PAGE_DEAD if state == "dead" else PAGE_LIVE.get(state, PAGE_ENDED)
-        given["state"] = state
         found = self._leased_page(given) if state == "leased" else self._dialect.read(statement, given)
         places = [row[-2:] for row in found]
         rows = [row[:-2] for row in found] if state == "dead" else self._with_jobs(found)
@@ -222,11 +224,14 @@ class SqlJobs:
         return None
 
     def _leased_page(self, given: dict[str, Any]) -> list[Row]:
-        """Batches are read one by one, until their members fill the page."""
+        """Batches are read until their members fill the page; of those that expire at one time all are read."""
         found: list[Row] = []
-        for (batch,) in self._dialect.read(BATCHES, given):
-            if len(found) < given["limit"]:
-                found += self._dialect.read(MEMBERS, {**given, "batch": batch})
+        last = 0
+        for batch, expires in self._dialect.read(BATCHES, given):
+            if len(found) >= given["limit"] and expires > last:
+                break
+            found += self._dialect.read(MEMBERS, {**given, "batch": batch})
+            last = expires
         found += self._dialect.read(PAGE_LIVE["leased"], given)  # after the members, which may become rows meanwhile
         unique = {row[0]: row for row in found}
         return sorted(unique.values(), key=lambda row: row[-2:])[: given["limit"]]
