@@ -25,6 +25,7 @@ SHOWN, SAMPLE, PAGE = 50, 1000, 100
 COLUMNS = {
     "tenure_job": "{key}, id, queue, {rank}, handler, name, enqueued, due",
     "tenure_outcome": "{key}, queue, state, attempts, crashes, fence, finished, size, owner, seconds, output",
+    "tenure_dead": "{key}, id, queue, attempts, crashes, fence, died, owner, reason",
 }
 SEARCHES = {
     "without a filter": (JobFilter(), SHOWN),
@@ -230,6 +231,32 @@ def test_acting_on_one_waiting_job_reads_only_its_rows(app, database):
     assert read <= 100 + 300  # at most the members of its batch
     read, page = database.read_by(partial(app.backend.jobs.page, "ready", "long", limit=SHOWN))
     assert (len(page[0]), read <= 4 * SHOWN) == (SHOWN, True)
+
+
+def test_dead_letters_are_listed_and_replayed_without_reading_others(app, database):
+    letters, jobs = app.backend.dead_letters, app.backend.jobs
+    ids = [f"dead-{n:05d}" for n in range(6000)]
+    database.fill(
+        {
+            "tenure_job": [(20_000 + n, ids[n], "ab"[n % 2], -5, "often", None, n, n) for n in range(6000)],
+            "tenure_dead": [(20_000 + n, ids[n], "ab"[n % 2], 1, 0, 1, n + 1, "me", "failed") for n in range(6000)],
+        }
+    )
+    for page in (letters.page, partial(letters.page, queue="a")):
+        read, found = database.read_by(partial(page, limit=SHOWN))
+        assert len(found) == SHOWN
+        assert read <= 5 * SHOWN
+    read, (found, _) = database.read_by(partial(jobs.page, "dead", "a", limit=SHOWN))
+    assert len(found) == SHOWN
+    assert read <= 5 * SHOWN
+    for act, chosen in (
+        (letters.replay, ids[:SHOWN]),
+        (letters.discard, ids[SHOWN : 2 * SHOWN]),
+        (partial(letters.trim, 6000), SHOWN),
+    ):
+        read, changed = database.read_by(partial(act, chosen))
+        assert changed == (chosen if isinstance(chosen, list) else SHOWN)
+        assert read <= 20 * SHOWN
 
 
 def test_trimming_reads_what_it_deletes(app, database):

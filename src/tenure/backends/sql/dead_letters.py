@@ -7,19 +7,26 @@ import msgspec
 
 from tenure.backends.records import JobRecord, NewDeadLetter
 from tenure.backends.sql.dialect import Dialect, Rows
-from tenure.backends.sql.jobs import DEAD_COLUMNS, delete_jobs, job_record, read_failures
+from tenure.backends.sql.jobs import (
+    DEAD_COLUMNS,
+    JOBS_AND_BODIES_BY_KEY,
+    KEYS,
+    delete_jobs,
+    job_record,
+    read_failures,
+    with_jobs,
+)
 
-_PAGE = "w.died >= :died AND (w.died > :died OR w.id > :id) ORDER BY w.died, w.id LIMIT :limit"
-LIST_DEAD = f"{DEAD_COLUMNS.format(body='j.body', more='')} WHERE {_PAGE}"
-LIST_DEAD_OF_QUEUE = f"{DEAD_COLUMNS.format(body='j.body', more='')} WHERE w.queue = :queue AND {_PAGE}"
-DEAD_KEYS = """
-SELECT w.key, w.id FROM tenure_dead AS w JOIN tenure_job AS j ON j.key = w.key WHERE j.id IN :ids
-ORDER BY j.enqueued, w.id FOR UPDATE
-"""
+_PAGE = "died >= :died AND (died > :died OR id > :id) ORDER BY died, id LIMIT :limit"
+LIST_DEAD = f"{DEAD_COLUMNS} WHERE {_PAGE}"
+LIST_DEAD_OF_QUEUE = f"{DEAD_COLUMNS} WHERE queue = :queue AND {_PAGE}"
+# Jobs and dead letters are read one after the other: PostgreSQL may not use nested loops, and would join whole tables.
+ENQUEUED = "SELECT key, enqueued, id FROM tenure_job WHERE id IN :ids"
+DEAD_KEYS = "SELECT key FROM tenure_dead WHERE key IN :keys ORDER BY key FOR UPDATE"
 REPLAY_READY = """
 INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, vanished)
 SELECT j.queue, j.rank, j.key, 0, 0, w.fence, 0 FROM tenure_job AS j JOIN tenure_dead AS w ON w.key = j.key
-WHERE j.id IN :ids
+WHERE j.key IN :keys AND w.key IN :keys
 """
 # No job has an empty queue: a row with one has reserved its id for this transaction.
 ADD_JOB = """
@@ -34,7 +41,6 @@ SELECT key, id, queue, :attempts, 0, 0, :now, '', :reason FROM tenure_job WHERE 
 """
 ADD_FAILURE = "INSERT INTO tenure_failure (id, fence, record) VALUES (:id, 0, :record)"
 DROP_DEAD = "DELETE FROM tenure_dead WHERE key IN :keys"
-DROP_REPLAYED = "DELETE FROM tenure_dead WHERE key IN (SELECT key FROM tenure_job WHERE id IN :ids)"
 OLD_DEAD = "SELECT id FROM tenure_dead WHERE died < :before ORDER BY died, id LIMIT :limit"
 OLD_DEAD_OF_QUEUE = """
 SELECT id FROM tenure_dead WHERE queue = :queue AND died < :before ORDER BY died, id LIMIT :limit
@@ -48,12 +54,15 @@ class SqlDeadLetters:
     def page(
         self, *, queue: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[JobRecord]:
-        died, id = after or (0, "")
-        page = {"limit": limit, "died": died, "id": id}
-        if queue is None:
-            rows = self._dialect.read(LIST_DEAD, page)
-        else:
-            rows = self._dialect.read(LIST_DEAD_OF_QUEUE, {**page, "queue": queue})
+        """Letters that leave between two statements are replaced by the next ones: only the last page is short."""
+        statement, of_queue = (LIST_DEAD, {}) if queue is None else (LIST_DEAD_OF_QUEUE, {"queue": queue})
+        (died, id), missing, rows = after or (0, ""), limit, []
+        while missing:
+            letters = self._dialect.read(statement, {**of_queue, "died": died, "id": id, "limit": missing})
+            rows += with_jobs(self._dialect, letters, JOBS_AND_BODIES_BY_KEY)
+            if len(letters) < missing:
+                break
+            (died, id), missing = letters[-1][-2:], limit - len(rows)
         failures = read_failures(self._dialect, [row[0] for row in rows])
         return [job_record(row, failures[row[0]]) for row in rows]
 
@@ -65,8 +74,9 @@ class SqlDeadLetters:
             keys, dead = _dead(rows, ids)
             if dead:
                 self._dialect.renew_keys(rows, keys, now)
-                rows(REPLAY_READY, {"ids": dead})
-                rows(DROP_REPLAYED, {"ids": dead})
+                new = [key for key, _ in rows(KEYS, {"ids": dead})]
+                rows(REPLAY_READY, {"keys": new})
+                rows(DROP_DEAD, {"keys": new})
             return dead
 
         return self._dialect.transact(revive)
@@ -120,5 +130,7 @@ def _columns(letter: NewDeadLetter, now: int) -> dict[str, Any]:
 
 def _dead(rows: Rows, ids: Sequence[str]) -> tuple[list[int], list[str]]:
     """The keys and ids of those that are dead letters, in the order of their enqueue."""
-    found = rows(DEAD_KEYS, {"ids": list(ids)})
-    return [key for key, _ in found], [id for _, id in found]
+    jobs = {key: place for key, *place in rows(ENQUEUED, {"ids": list(ids)})} if ids else {}
+    dead = [key for (key,) in rows(DEAD_KEYS, {"keys": list(jobs)})] if jobs else []
+    dead.sort(key=jobs.__getitem__)
+    return dead, [jobs[key][1] for key in dead]

@@ -51,11 +51,6 @@ LEFT JOIN tenure_dead AS x ON x.key = j.key AND x.key = (SELECT key FROM tenure_
 LEFT JOIN tenure_outcome AS o ON o.key = j.key AND o.key = (SELECT key FROM tenure_job WHERE id = :id)
 WHERE j.id = :id
 """
-_JOB_COLUMNS = "j.id, w.queue, -j.rank, j.handler, j.name"
-DEAD_COLUMNS = f"""
-SELECT {_JOB_COLUMNS}, 'dead', w.attempts, w.crashes, w.fence, j.enqueued, j.due, w.died, nullif(w.owner, ''), NULL,
-       w.reason, NULL, {{body}}, NULL{{more}} FROM tenure_dead AS w JOIN tenure_job AS j ON j.key = w.key
-"""
 FAILURES = "SELECT id, record FROM tenure_failure WHERE id IN :ids ORDER BY id, fence"
 DROP_FAILURES = "DELETE FROM tenure_failure WHERE id IN :ids"
 DROP_JOBS = "DELETE FROM tenure_job WHERE key IN :keys"
@@ -102,11 +97,17 @@ FROM tenure_outcome
 WHERE state = (:state) AND queue = (:queue) AND finished <= :first AND (finished < :first OR key < :second)
 ORDER BY state DESC, queue DESC, finished DESC, key DESC LIMIT :limit
 """
-JOBS_BY_KEY = "SELECT key, id, -rank, handler, name, enqueued, due FROM tenure_job WHERE key IN :keys"
+_JOBS_BY_KEY = "SELECT key, id, -rank, handler, name, enqueued, due, {body} FROM tenure_job WHERE key IN :keys"
+JOBS_BY_KEY = _JOBS_BY_KEY.format(body="NULL")
+JOBS_AND_BODIES_BY_KEY = _JOBS_BY_KEY.format(body="body")
+DEAD_COLUMNS = """
+SELECT key, queue, 'dead', attempts, crashes, fence, died, nullif(owner, ''), NULL, reason, NULL, NULL, NULL, died, id
+FROM tenure_dead
+"""
 PAGE_DEAD = f"""
-{DEAD_COLUMNS.format(body="NULL", more=", w.died, w.id")}
-WHERE w.queue = (:queue) AND w.died <= :first AND (w.died < :first OR w.id < :second)
-ORDER BY w.queue DESC, w.died DESC, w.id DESC LIMIT :limit
+{DEAD_COLUMNS}
+WHERE queue = (:queue) AND died <= :first AND (died < :first OR id < :second)
+ORDER BY queue DESC, died DESC, id DESC LIMIT :limit
 """
 _HEAD_ROWS = 5  # the first jobs of a priority may have come back, and then their waiting time is unknown
 
@@ -170,8 +171,8 @@ class SqlJobs:
         statement = PAGE_DEAD if state == "dead" else PAGE_LIVE.get(state, PAGE_ENDED)
         found = self._leased_page(given) if state == "leased" else self._dialect.read(statement, given)
         places = [row[-2:] for row in found]
-        rows = [row[:-2] for row in found] if state == "dead" else self._with_jobs(found)
-        failures = self._failures([row[0] for row in rows if _may_have_failures(row)])
+        rows = with_jobs(self._dialect, found)
+        failures = read_failures(self._dialect, [row[0] for row in rows if _may_have_failures(row)])
         after = msgspec.json.encode(places[-1]).decode() if len(places) == limit else None
         return [job_record(row, failures.get(row[0], ())) for row in rows], after
 
@@ -207,7 +208,7 @@ class SqlJobs:
             return None
         return job_record(
             tuple(columns),
-            self._failures([columns[0]])[columns[0]],
+            read_failures(self._dialect, [columns[0]])[columns[0]],
             lease_until=expires,
             cancel_asked=bool(asked),
             progress=None if done is None else Progress(done, total),
@@ -236,21 +237,6 @@ class SqlJobs:
         unique = {row[0]: row for row in found}
         return sorted(unique.values(), key=lambda row: row[-2:])[: given["limit"]]
 
-    def _with_jobs(self, narrow: list[Row]) -> list[Row]:
-        """The columns of `_COLUMNS` of these rows of a page, without bodies."""
-        keys = [key for key, *_ in narrow]
-        jobs = {key: job for key, *job in self._dialect.read(JOBS_BY_KEY, {"keys": keys})} if keys else {}
-        found: list[Row] = []
-        for key, queue, *counts, finished, owner, seconds, reason, output, run, delayed_until, _, _ in narrow:
-            if key in jobs:  # else it was deleted meanwhile
-                id, priority, handler, name, enqueued, due = jobs[key]
-                end = (finished, owner, seconds, reason, output, None, run)
-                found.append((id, queue, priority, handler, name, *counts, enqueued, delayed_until or due, *end))
-        return found
-
-    def _failures(self, ids: list[str]) -> dict[str, tuple[Failure, ...]]:
-        return read_failures(self._dialect, ids)
-
 
 class SqlQueueCounts:
     """Counts by state, and the age of the oldest waiting job from the first few rows of each priority."""
@@ -276,6 +262,19 @@ class SqlQueueCounts:
             if dues:
                 found[queue] = max(0, now - min(dues)) / MICROSECOND
         return found
+
+
+def with_jobs(dialect: Dialect, narrow: list[Row], statement: str = JOBS_BY_KEY) -> list[Row]:
+    """The columns of `_COLUMNS` of these rows of a page; the statement reads the jobs with or without bodies."""
+    keys = [key for key, *_ in narrow]
+    jobs = {key: job for key, *job in dialect.read(statement, {"keys": keys})} if keys else {}
+    found: list[Row] = []
+    for key, queue, *counts, finished, owner, seconds, reason, output, run, delayed_until, _, _ in narrow:
+        if key in jobs:  # else it was deleted meanwhile
+            id, priority, handler, name, enqueued, due, body = jobs[key]
+            end = (finished, owner, seconds, reason, output, body, run)
+            found.append((id, queue, priority, handler, name, *counts, enqueued, delayed_until or due, *end))
+    return found
 
 
 def delete_jobs(dialect: Dialect, rows: Rows, keys: Sequence[int]) -> None:
