@@ -16,12 +16,12 @@ def test_a_run_whose_lease_was_lost_is_killed_and_changes_nothing(site, runner, 
     thief = site.steal(id)
     site.wait_until_gone(child)
     assert counted(site.job(id)) == ("leased", 0, 0)
-    assert site.job(id).owner == thief.owner
+    assert site.job(id).owner == thief
     site.say("released")
     assert [f"LeaseLost renew {id}"] == eventually(lambda: site.events("LeaseLost"))
     worker.send(signal.SIGTERM)
     assert worker.end().code == 0
-    assert site.job(id).owner == thief.owner
+    assert site.job(id).owner == thief
     assert site.journal("finished") == []
 
 

@@ -114,10 +114,11 @@ def test_a_job_that_ends_while_its_guard_is_locked_keeps_its_lease_until_it_is_s
 
 def test_a_client_of_ours_that_is_silent_inside_a_transaction_is_ended_by_the_server(app):
     """Its process is stopped, or its network is down: here it waits where it should decide."""
-    lock, go_on = ConcurrencyLimit("lock:report"), threading.Event()
+    lock, holds, go_on = ConcurrencyLimit("lock:report"), threading.Event(), threading.Event()
     by_silent, by_other = (take_guards([lock], Holder(name, 1, 60.0)) for name in ("silent", "other"))
 
     def decide_late(states, now):
+        holds.set()
         go_on.wait(WAIT_SECONDS)
         return by_silent.decide(states, now)
 
@@ -127,6 +128,7 @@ def test_a_client_of_ours_that_is_silent_inside_a_transaction_is_ended_by_the_se
 
     with ThreadPoolExecutor(1) as threads:
         silent = threads.submit(app.backend.guards.change, [Change(by_silent.keys, decide_late)])
+        assert holds.wait(WAIT_SECONDS)
         eventually(taken)
         go_on.set()
         with pytest.raises(BackendUnavailable):
