@@ -71,7 +71,7 @@ def most_rows(plan):
     return max([here, *(most_rows(part) for part in plan.get("Plans", ()))])
 
 
-@pytest.mark.parametrize("asked", [jobs.OLDEST_READY, jobs.OLDEST_OVERDUE], ids=["ready", "overdue"])
+@pytest.mark.parametrize("asked", [jobs.FIRST_READY, jobs.OLDEST_OVERDUE], ids=["ready", "overdue"])
 def test_the_age_of_a_queue_is_found_without_reading_it(sqlite, asked):
     plan = sqlite.execute(f"EXPLAIN QUERY PLAN {in_sqlite(asked)}", {**GIVEN, "now": 1}).fetchall()
     tables = [step[-1] for step in plan if re.match(r"(SCAN|SEARCH) (r|j|tenure_\w+)\b", step[-1])]

@@ -115,12 +115,12 @@ _HEAD_ROWS = 5  # the first jobs of a priority may have come back, and then thei
 def _first_rows(rank: int) -> str:
     return f"""
 SELECT * FROM (
-    SELECT j.due, r.fence FROM tenure_ready AS r JOIN tenure_job AS j ON j.key = r.key
-    WHERE r.queue = :queue AND r.rank = {rank} ORDER BY r.key LIMIT {_HEAD_ROWS}
+    SELECT key, fence FROM tenure_ready WHERE queue = :queue AND rank = {rank} ORDER BY key LIMIT {_HEAD_ROWS}
 ) AS priority_{-rank}"""
 
 
-OLDEST_READY = " UNION ALL ".join(_first_rows(-priority) for priority in range(10))
+FIRST_READY = " UNION ALL ".join(_first_rows(-priority) for priority in range(10))
+DUES = "SELECT due FROM tenure_job WHERE key IN :keys"
 OLDEST_OVERDUE = "SELECT min(due) FROM tenure_delayed WHERE queue = :queue AND due <= :now"
 _TABLES = {
     **{state: (state,) for state in ("ready", "delayed", "parked", "dead")},
@@ -254,13 +254,12 @@ class SqlQueueCounts:
         now = self._dialect.now()
         found: dict[str, float] = {}
         for queue in queues:
-            rows = self._dialect.read(OLDEST_READY, {"queue": queue})
-            dues = [due for due, fence in rows if not fence] or [due for due, _ in rows]
-            dues += [
-                due for (due,) in self._dialect.read(OLDEST_OVERDUE, {"queue": queue, "now": now}) if due is not None
-            ]
-            if dues:
-                found[queue] = max(0, now - min(dues)) / MICROSECOND
+            first = self._dialect.read(FIRST_READY, {"queue": queue})
+            keys = [key for key, fence in first if not fence] or [key for key, _ in first]
+            dues = self._dialect.read(DUES, {"keys": keys}) if keys else []
+            dues += self._dialect.read(OLDEST_OVERDUE, {"queue": queue, "now": now})
+            if known := [due for (due,) in dues if due is not None]:
+                found[queue] = max(0, now - min(known)) / MICROSECOND
         return found
 
 
