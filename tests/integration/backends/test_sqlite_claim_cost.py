@@ -25,7 +25,7 @@ COLD = {
     "COMPOUNDS",
     "BEGIN",
     "DEAD_COLUMNS",  # the beginning of several statements
-    "FIRST_READY",  # test_history_cost.py explains it
+    "FIRST_READY",  # test_history_query_cost.py explains it
     "ON_REQUEST",  # a text, not a statement
     "SUSPECTS_PREFIX",
 }
