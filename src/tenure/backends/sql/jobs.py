@@ -119,6 +119,7 @@ SELECT * FROM (
 ) AS priority_{-rank}"""
 
 
+# Two statements, as for pages: PostgreSQL joined these few rows with all jobs of the history.
 FIRST_READY = " UNION ALL ".join(_first_rows(-priority) for priority in range(10))
 DUES = "SELECT due FROM tenure_job WHERE key IN :keys"
 OLDEST_OVERDUE = "SELECT min(due) FROM tenure_delayed WHERE queue = :queue AND due <= :now"
