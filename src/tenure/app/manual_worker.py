@@ -25,7 +25,7 @@ from tenure.definition.builder import JobBuilder
 from tenure.definition.callables import completed
 from tenure.definition.context import LocalLink
 from tenure.definition.failure import from_exception
-from tenure.definition.handler import QueueClass
+from tenure.definition.queues import QueueClass
 from tenure.errors import InvalidJob, JobNotFound
 from tenure.events import Enqueued, Event, Leased, LeaseLost, Reaped, Settled
 from tenure.execution.attempt import Attempt, to_context

@@ -18,8 +18,9 @@ from tenure.backends.parts import key_file_of
 from tenure.backends.sync import SyncBackend
 from tenure.backends.url import open_backend, sqlite_file
 from tenure.clock import Clock
-from tenure.definition.handler import Handler, Queues, Registry
+from tenure.definition.handler import Handler, Registry
 from tenure.definition.job import Job, new_id, new_ids, sent_options
+from tenure.definition.queues import Queues
 from tenure.errors import InvalidJob, SettingsError, TenureError
 from tenure.metrics.collector import Collector, MemoryCollector, NoCollector, SafeCollector
 from tenure.settings import Settings

@@ -39,9 +39,10 @@ from tenure.cron.publisher import TickPublisher
 from tenure.definition.builder import JobBuilder
 from tenure.definition.context import BreakerScope, Context
 from tenure.definition.duration import Duration, to_seconds
-from tenure.definition.handler import HandlerOptions, Middleware, QueueClass, Queues, Registry, from_class
+from tenure.definition.handler import HandlerOptions, Middleware, Registry, from_class
 from tenure.definition.job import Job
 from tenure.definition.job_function import JobFunction
+from tenure.definition.queues import QueueClass, Queues
 from tenure.definition.retry import Backoff, RetryPolicy
 from tenure.errors import SettingsError, TenureError
 from tenure.events import Listener, Listeners

@@ -22,7 +22,8 @@ from tenure.backends.records import JobRecord, LaneRecord, WorkerRecord
 from tenure.backends.sync import SyncBackend
 from tenure.clock import Clock
 from tenure.definition.builder import JobBuilder
-from tenure.definition.handler import Queues, Registry
+from tenure.definition.handler import Registry
+from tenure.definition.queues import Queues
 from tenure.definition.retry import RetryPolicy
 from tenure.errors import JobFailed, SettingsError, TenureError
 from tenure.events import Listeners

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from tenure.definition.callables import completed, refuse_lazy
-from tenure.definition.handler import QueueClass
+from tenure.definition.queues import QueueClass
 from tenure.errors import DeadlineExceeded
 from tenure.execution.deadline import raise_in_thread
 

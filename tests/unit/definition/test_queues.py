@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenure.definition.handler import Queues
+from tenure.definition.queues import Queues
 from tenure.errors import InvalidHandler, InvalidJob
 
 
