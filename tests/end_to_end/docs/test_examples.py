@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -22,37 +21,12 @@ import pytest
 
 from tenure import Tenure
 from tenure.cli.main import cli
+from tests.support.docs_pages import PAGES, Block, blocks
 
 pytestmark = pytest.mark.timeout(300)  # a page is a session of many commands
-ROOT = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent
-_BLOCK = re.compile(r"^(?:<!-- (?P<mark>.*?) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block; `mark` is the comment before it, `line` that of its first line of text."""
-
-    page: Path
-    line: int
-    language: str
-    mark: str
-    text: str
-
-    @property
-    def place(self) -> str:
-        return f"{self.page.relative_to(ROOT)}:{self.line}"
-
-
-def blocks(page: Path) -> list[Block]:
-    text = page.read_text("utf-8")
-    return [
-        Block(page, text.count("\n", 0, found.start("text")) + 1, found["language"], found["mark"] or "", found["text"])
-        for found in _BLOCK.finditer(text)
-    ]
-
-
-BLOCKS = {page: blocks(page) for page in sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])}
+BLOCKS = {page: blocks(page) for page in PAGES}
 COMMANDS = [block for found in BLOCKS.values() for block in found if block.language == "console"]
 
 
@@ -124,8 +98,8 @@ def session() -> Iterator[ModuleType]:
 
 def run(block: Block, module: ModuleType) -> str:
     """What the block prints."""
-    if block.mark.startswith("file: "):
-        Path(block.mark.removeprefix("file: ")).write_text(block.text, "utf-8")
+    if block.file is not None:
+        Path(block.file).write_text(block.text, "utf-8")
     elif block.mark == "run":
         run_commands(block)
     elif block.language == "python":
