@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from tenure.definition.context import Context, current_context
     from tenure.definition.job import Job, JobOptions
     from tenure.definition.job_function import JobFunction
+    from tenure.definition.job_handle import JobHandle
+    from tenure.definition.job_info import AttemptInfo, JobInfo
     from tenure.definition.retry import Backoff, RetryPolicy
     from tenure.errors import Cancel, Postpone, Retry, TenureError
     from tenure.execution.outcome import Outcome
@@ -20,12 +22,15 @@ else:
     # Imported on first use: the command line answers --help in a third of the time. A type checker does not see
     # __getattr__, so that it still refuses names that do not exist.
     _HOMES = {
+        "AttemptInfo": "tenure.definition.job_info",
         "Backoff": "tenure.definition.retry",
         "Cancel": "tenure.errors",
         "Context": "tenure.definition.context",
         "Job": "tenure.definition.job",
         "JobBuilder": "tenure.definition.builder",
         "JobFunction": "tenure.definition.job_function",
+        "JobHandle": "tenure.definition.job_handle",
+        "JobInfo": "tenure.definition.job_info",
         "JobOptions": "tenure.definition.job",
         "Lane": "tenure.worker.lane",
         "Notification": "tenure.recipients",
@@ -52,12 +57,15 @@ else:
 
 __version__ = "0.1.0"
 __all__ = [
+    "AttemptInfo",
     "Backoff",
     "Cancel",
     "Context",
     "Job",
     "JobBuilder",
     "JobFunction",
+    "JobHandle",
+    "JobInfo",
     "JobOptions",
     "Lane",
     "Notification",

@@ -4,7 +4,7 @@ Calls made while others are under way are sent together: a thousand concurrent e
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
@@ -16,9 +16,9 @@ Loop = asyncio.AbstractEventLoop
 class EnqueuingApp(Protocol):
     """The methods of a Tenure app that this module calls."""
 
-    def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[str]: ...
+    def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> Sequence[str]: ...
 
-    def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[str | Exception]: ...
+    def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> Sequence[str | Exception]: ...
 
 
 class Async:
@@ -39,7 +39,7 @@ class Async:
             self._batchers[loop] = _EnqueueBatcher(self._app)
         return await self._batchers[loop].add(job, backend, loop)
 
-    async def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[str]:
+    async def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> Sequence[str]:
         """Put many jobs, a thousand in each round trip; each thousand is stored completely or not at all."""
         return await asyncio.to_thread(self._app.enqueue_many, list(jobs), backend)
 

@@ -153,8 +153,41 @@ class ResultCut(TenureError):
     """The result of a job was longer than the setting `max_output` allows, so only its beginning is stored."""
 
 
+class InvalidResult(TenureError, TypeError):
+    """The stored result of a job is not of the type that its handler declares, or that the caller asked for."""
+
+
+class PayloadErased(TenureError):
+    """The payload of an ended job is no longer kept, so it can be neither shown nor run again."""
+
+
 class JobFailed(TenureError):
-    """A job on the `sync` backend, or a job whose result was requested, ended without success."""
+    """A job on the `sync` backend, or a job whose result was requested, ended without success.
+
+    `reason` is what is recorded with the end. `error_type`, `error` and `traceback` are texts of the last error: the
+    name of its class, its message, and where it was raised. `attempts` is how often the handler failed.
+    """
+
+    def __init__(  # noqa: PLR0913 - a value
+        self,
+        message: str,
+        *,
+        id: str = "",
+        state: str = "",
+        reason: str | None = None,
+        error_type: str | None = None,
+        error: str | None = None,
+        traceback: str | None = None,
+        attempts: int = 0,
+    ) -> None:
+        super().__init__(message)
+        self.id = id
+        self.state = state
+        self.reason = reason
+        self.error_type = error_type
+        self.error = error
+        self.traceback = traceback
+        self.attempts = attempts
 
 
 class Retry(TenureError):

@@ -18,6 +18,8 @@ END_STATES: tuple[EndState, ...] = get_args(EndState)
 ENDED_WELL = ("done", "cancelled", "expired")  # everything but dead letters
 LIVE_STATES = ("ready", "delayed", "parked", "leased")
 JOB_STATES = (*LIVE_STATES, *END_STATES)
+CancelResult = Literal["cancelled", "asked", "too_late", "unknown"]
+RescheduleResult = Literal["rescheduled", "running", "too_late", "unknown"]
 
 
 class Status(StrEnum):

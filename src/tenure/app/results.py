@@ -1,17 +1,15 @@
 """Job results and statistics."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Collection
-from typing import Any
-
-import msgspec
 
 from tenure.backends.contract import Parts, required
 from tenure.backends.parts import StatsStore
 from tenure.backends.records import JobRecord, WorkerRecord
 from tenure.clock import MICROSECOND, Clock
-from tenure.errors import BackendError, JobFailed, JobNotFound, ResultCut, ResultTimeout
+from tenure.errors import BackendError, JobNotFound, ResultTimeout
 from tenure.events import END_STATES
 from tenure.metrics.queue_signals import EarlierCounts, QueueSignals, queue_signals
 from tenure.metrics.statistics import SLOT_MICROSECONDS, By, Summary, merge_slots, summaries
@@ -20,19 +18,20 @@ _FIRST_POLL_SECONDS = 0.005
 _LONGEST_POLL_SECONDS = 0.5
 
 
-def wait_for_end(parts: Parts, id: str, timeout: float) -> JobRecord:
-    """Wait until a job has ended; return its record. The pauses between two polls grow.
+def wait_for_end(parts: Parts, id: str, timeout: float | None) -> JobRecord:
+    """Wait until a job has ended, without limit if the timeout is None; return its record.
 
-    An archive beside a broker knows only jobs that have run, so an unknown job may still be waiting.
+    The pauses between two polls grow. An archive beside a broker knows only jobs that have run, so an unknown job may
+    still be waiting.
     """
     jobs, may_wait = required(parts.jobs, "results or records of jobs"), parts.archive is not None
-    give_up, pause = time.monotonic() + timeout, _FIRST_POLL_SECONDS
+    give_up, pause = time.monotonic() + (math.inf if timeout is None else timeout), _FIRST_POLL_SECONDS
     while True:
         record = jobs.find(id)
         if record is not None and record.state in END_STATES:
             return record
         left = give_up - time.monotonic()
-        if record is None and not (may_wait and timeout):
+        if record is None and not (may_wait and timeout != 0):
             raise JobNotFound(f"no job {id!r} is known here; {_why(may_wait)}")
         if left <= 0:
             state = "not known to have run" if record is None else record.state
@@ -44,25 +43,6 @@ def wait_for_end(parts: Parts, id: str, timeout: float) -> JobRecord:
 def _why(may_wait: bool) -> str:
     reasons = "it may have been trimmed, or live on another backend"
     return f"it may not have run yet, which this backend cannot show, or {reasons[3:]}" if may_wait else reasons
-
-
-def value_of(record: JobRecord) -> Any:
-    """What the handler returned; a value that is not JSON is returned as text. Raises if the stored value was cut."""
-    if record.state != "done":
-        error = f": {record.failures[-1].type}: {record.failures[-1].message}" if record.failures else ""
-        raise JobFailed(f"job {record.id!r} is {record.state} ({record.reason}){error}")
-    if record.run is not None and record.run.output_length is not None:
-        raise ResultCut(
-            f"the result of job {record.id!r} has {record.run.output_length} characters, and only its beginning is "
-            "stored (`output` of the job's record): raise the setting max_output up to 65536, or let the job store "
-            "large data elsewhere and return its location"
-        )
-    if record.output is None or record.run is None or not record.run.is_json:
-        return record.output
-    try:
-        return msgspec.json.decode(record.output)
-    except msgspec.DecodeError:
-        return record.output
 
 
 def summarise_stats(

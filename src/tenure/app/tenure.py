@@ -14,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 import msgspec
 
 from tenure import settings as setting
+from tenure.app.client import AppClient
 from tenure.app.collector import find_collector, own_collector
 from tenure.app.cron import Cron, schedules_of
 from tenure.app.dead_letters import DeadLetterQueue
@@ -23,14 +24,14 @@ from tenure.app.manual_worker import Manager
 from tenure.app.notifications import AppNotifications, check_jobs, subscription
 from tenure.app.open_backends import OpenBackend, OpenBackends, Sealer
 from tenure.app.producer import Producer
-from tenure.app.results import read_signals, summarise_stats, value_of, wait_for_end
+from tenure.app.results import read_signals, summarise_stats
 from tenure.app.stores import Stores, backend_name, rules_of
 from tenure.app.tracing import find_tracing
 from tenure.app.workers import WorkerBuilder, find_lanes, queues_of
 from tenure.backends.contract import Backend, Parts, required
 from tenure.backends.ledger import Ledger
 from tenure.backends.messages import Lease, Message, Verdict
-from tenure.backends.records import CancelResult, JobRecord, RescheduleResult
+from tenure.backends.records import JobRecord
 from tenure.builtin.event import Subscriber
 from tenure.builtin.handlers import Builtins
 from tenure.clock import Clock, SystemClock
@@ -42,10 +43,11 @@ from tenure.definition.duration import Duration, to_seconds
 from tenure.definition.handler import HandlerOptions, Middleware, Registry, from_class
 from tenure.definition.job import Job
 from tenure.definition.job_function import JobFunction
+from tenure.definition.job_handle import JobHandle, handles
 from tenure.definition.queues import QueueClass, Queues
 from tenure.definition.retry import Backoff, RetryPolicy
 from tenure.errors import SettingsError, TenureError
-from tenure.events import Listener, Listeners
+from tenure.events import CancelResult, Listener, Listeners, RescheduleResult
 from tenure.guards.store import Store
 from tenure.metrics.collector import Collector, NoCollector
 from tenure.metrics.counters import WorkerCounters
@@ -62,6 +64,7 @@ logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 S = TypeVar("S", bound=Subscriber)
 M = TypeVar("M", bound=Middleware)
 
@@ -100,6 +103,7 @@ class Tenure:
             self.registry.use(tracing.around_async)
         self._sealer = Sealer(self.registry, self.queues, self.clock, tracing)
         self._producer = Producer(self._backends, self._sealer, self.listeners)
+        self._client = AppClient(self.parts, self.open_backend, self._producer, self.registry, self.settings.sensitive)
         self.schedules = schedules_of(self)
         self.retry = retry or _backoff(self.settings.backoff)
         self.guards = Guards(self._store, rules_of(self.settings), self.settings.lease, self._breaker_name)
@@ -125,9 +129,7 @@ class Tenure:
 
     def job(self, function: Any = None, /, **options: Unpack[HandlerOptions]) -> Any:
         """Make a function a job: `@app.job` or `@app.job(queue="emails", max_retries=3)`; `name` is its key."""
-        decorator = Decorator(
-            self.registry, self._producer.enqueue, {"max_retries": self.settings.max_retries, **options}
-        )
+        decorator = Decorator(self.registry, self.enqueue, {"max_retries": self.settings.max_retries, **options})
         return decorator if function is None else decorator(function)
 
     def register(self, key: str, cls: type, /, **options: Unpack[HandlerOptions]) -> None:
@@ -141,50 +143,58 @@ class Tenure:
         found = self.registry.get(handler)
         if payload is None and found.bind is not None:
             payload = {}  # a function's payload is the object of its arguments, even when there are none
-        return JobBuilder(Job(handler=handler, payload=payload, **found.defaults), self._producer.enqueue)
+        return JobBuilder(Job(handler=handler, payload=payload, **found.defaults), self.enqueue)
 
     def schedule(self, job: Job | str, payload: Any = None) -> ScheduleBuilder:
         """Run a job by schedule: `app.schedule(job).daily_at("02:00")`; a handler's key may stand for a job."""
         described = self.define(job, payload).build() if isinstance(job, str) else job
         return self.schedules.add(ScheduleBuilder(described, self.enqueue))
 
-    def enqueue(self, job: Job, backend: str | None = None, *, connection: Any = None, wake: bool = False) -> str:
+    def enqueue(
+        self, job: Job, backend: str | None = None, *, connection: Any = None, wake: bool = False
+    ) -> JobHandle[Any]:
         """Enqueue one job, on the app's backend or on another one (a name from the settings, or a URL).
 
         With a `connection` to the backend's database the job joins its transaction: committed together, or never.
         """
-        return self._producer.enqueue(job, backend, connection, wake=wake)
+        id = self._producer.enqueue(job, backend, connection, wake=wake)
+        return JobHandle(id, self._client if backend is None else self._client.on(backend))
 
-    def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[str]:
+    def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any]]:
         """Enqueue many jobs, a thousand per round trip; each thousand is stored as a whole or not at all.
 
         A job whose `unique` text is taken is not stored, and its id is not returned.
         """
-        return self._producer.enqueue_many(jobs, backend)
+        return handles(self._producer.enqueue_many(jobs, backend), self._client.on(backend))
 
-    def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[str | Exception]:
-        """Enqueue independent jobs; return the id of each, or the error that refused it."""
-        return self._producer.enqueue_each(jobs, backend)
+    def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any] | Exception]:
+        """Enqueue independent jobs; return the handle of each, or the error that refused it."""
+        found, client = self._producer.enqueue_each(jobs, backend), self._client.on(backend)
+        return [JobHandle(each, client) if isinstance(each, str) else each for each in found]
+
+    @overload
+    def handle(self, id: str, type: type[T], backend: str | None = None) -> JobHandle[T]: ...
+
+    @overload
+    def handle(self, id: str, type: Any = None, backend: str | None = None) -> JobHandle[Any]: ...
+
+    def handle(self, id: str, type: Any = None, backend: str | None = None) -> JobHandle[Any]:
+        """The handle of a job by its id; its result is of this type, or of that which its handler declares."""
+        return JobHandle(id, self._client.on(backend, type))
 
     def cancel(self, id: str, backend: str | None = None) -> CancelResult:
-        """Cancel a job: a waiting job ends as `cancelled`; a running job is `asked` to stop and is interrupted.
-
-        For an ended job the result is `too_late`, for an unknown one `unknown`.
-        """
-        return self.cancel_many([id], backend)[id]
-
-    def cancel_many(self, ids: Iterable[str], backend: str | None = None) -> dict[str, CancelResult]:
-        """Cancel many jobs, a thousand per round trip; return the result for each id."""
-        return self._producer.cancel(ids, backend)
+        """As `app.handle(id).cancel()`."""
+        return self._client.on(backend).cancel(id)
 
     def reschedule(
         self, id: str, *, delay: Duration = 0, at: datetime | None = None, backend: str | None = None
     ) -> RescheduleResult:
-        """Change the start of a waiting job: `at` a time, or after a `delay`, which is 0 by default.
+        """As `app.handle(id).reschedule(...)`."""
+        return self._client.on(backend).reschedule(id, delay, at)
 
-        A leased job goes on, and the result is `running`; it is `too_late` for an ended job, `unknown` for others.
-        """
-        return self.reschedule_many([id], delay=delay, at=at, backend=backend)[id]
+    def cancel_many(self, ids: Iterable[str], backend: str | None = None) -> dict[str, CancelResult]:
+        """Cancel many jobs, a thousand per round trip; return the result for each id."""
+        return self._producer.cancel(ids, backend)
 
     def reschedule_many(
         self, ids: Iterable[str], *, delay: Duration = 0, at: datetime | None = None, backend: str | None = None
@@ -201,9 +211,9 @@ class Tenure:
 
         return DeadLetterQueue(opened.backend, self._backends.url(backend), seal, self._worker_listeners)
 
-    def result(self, id: str, timeout: Duration = 0, backend: str | None = None) -> Any:
-        """The return value of a job; waits up to `timeout` for its end, and raises if the job did not succeed."""
-        return value_of(wait_for_end(self.parts(backend), id, to_seconds(timeout, "timeout")))
+    def result(self, id: str, timeout: Duration | None = 0, backend: str | None = None) -> Any:
+        """As `app.handle(id).result(timeout)`, but without a timeout it does not wait."""
+        return self.handle(id, backend=backend).result(timeout)
 
     def statistics(self, last: Duration = "24h", by: By = "queue") -> list[Summary]:
         """Counts, durations and failures over about the last period, by queue or by handler."""

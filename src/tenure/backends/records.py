@@ -5,7 +5,7 @@ with the highest fence wins.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct, structs
@@ -13,11 +13,11 @@ from msgspec import Struct, structs
 from tenure.backends.messages import Message
 from tenure.definition.context import Progress
 from tenure.definition.failure import KEPT_FAILURES, VANISHED, Failure
+from tenure.events import CancelResult as CancelResult
+from tenure.events import RescheduleResult as RescheduleResult
 from tenure.events import Run
 
 FAILED_RUN = "failed"  # the state of an inline run that failed: it is not a dead letter, and cannot be replayed
-CancelResult = Literal["cancelled", "asked", "too_late", "unknown"]
-RescheduleResult = Literal["rescheduled", "running", "too_late", "unknown"]
 
 
 class JobRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -23,7 +23,7 @@ from tenure.backends.messages import (
 )
 from tenure.backends.url import options
 from tenure.clock import Clock
-from tenure.errors import JobFailed
+from tenure.errors import BackendError, JobFailed
 
 RunLease = Callable[[Lease], Verdict]
 _MAX_RUNS = 10_000  # a handler that always postpones would otherwise never return
@@ -76,7 +76,7 @@ class SyncBackend(Backend):
     def run(self, message: Message) -> Verdict:
         """Run a job until it ends, or may not run now; the last verdict. The jobs that follow it are not put."""
         if self._run is None:
-            raise JobFailed("the sync backend runs jobs through an app; open it with Tenure('sync://')")
+            raise BackendError("the sync backend runs jobs through an app; open it with Tenure('sync://')")
         attempts = 0
         for fence in itertools.count(1):
             verdict = self._run(self._lease(message, attempts, fence))
@@ -90,7 +90,7 @@ class SyncBackend(Backend):
         if isinstance(verdict, (Ack, Abandon)):
             self.put(verdict.follow)
         if not isinstance(verdict, Ack):
-            raise JobFailed(_failure_message(message, verdict))
+            raise _failed(message, verdict)
         return message.id
 
     def _lease(self, message: Message, attempts: int, fence: int) -> Lease:
@@ -119,11 +119,23 @@ class NoWaiting:
         return {}
 
 
-def _failure_message(message: Message, verdict: Abandon | Nack | Park) -> str:
+def _failed(message: Message, verdict: Abandon | Nack | Park) -> JobFailed:
+    job = f"job {message.id} ({message.handler!r})"
     if isinstance(verdict, Park):
-        return f"job {message.id} ({message.handler!r}) may not run now: {verdict.reason}, {verdict.key!r}"
-    cause = f": {verdict.failure.type}: {verdict.failure.message}" if verdict.failure else ""
-    return f"job {message.id} ({message.handler!r}) did not succeed, reason {verdict.reason!r}{cause}"
+        text = f"{job} may not run now: {verdict.reason}, {verdict.key!r}"
+        return JobFailed(text, id=message.id, state="parked", reason=verdict.reason, attempts=verdict.lease.attempts)
+    failure = verdict.failure
+    cause = f": {failure.type}: {failure.message}" if failure else ""
+    return JobFailed(
+        f"{job} did not succeed, reason {verdict.reason!r}{cause}",
+        id=message.id,
+        state="dead" if isinstance(verdict, Abandon) else "ready",
+        reason=verdict.reason,
+        error_type=None if failure is None else failure.type,
+        error=None if failure is None else failure.message,
+        traceback=None if failure is None else failure.trace,
+        attempts=verdict.lease.attempts + (verdict.charge == "attempt"),
+    )
 
 
 def open_url(parts: SplitResult, clock: Clock) -> SyncBackend:

@@ -17,14 +17,15 @@ from tenure.definition.cron_expression import (
 )
 from tenure.definition.duration import Duration
 from tenure.definition.job import Job, JobOptions, PriorityName
+from tenure.definition.job_handle import JobHandle
 from tenure.definition.retry import Backoff, Strategy
 
-Dispatch = Callable[[Job, str | None], str]
+Dispatch = Callable[[Job, str | None], JobHandle[Any]]
 TimeOfDay = str | time
 
 
 class JobBuilder:
-    """Mutable and chainable; `build` returns the frozen Job, `dispatch` enqueues it and returns its id."""
+    """Mutable and chainable; `build` returns the frozen Job, `dispatch` enqueues it and returns its handle."""
 
     def __init__(self, job: Job, dispatch: Dispatch) -> None:
         self._job = job
@@ -34,7 +35,7 @@ class JobBuilder:
     def build(self) -> Job:
         return self._job
 
-    def dispatch(self, backend: str | None = None) -> str:
+    def dispatch(self, backend: str | None = None) -> JobHandle[Any]:
         """Enqueue on the backend of the app, or on the backend at this URL."""
         return self._dispatch(self._job, backend)
 

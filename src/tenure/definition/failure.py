@@ -11,6 +11,7 @@ KEPT_FAILURES = 25  # how many failed attempts of a job a backend keeps; older r
 MAX_MESSAGE = 2_000
 MAX_TRACE = 8_000
 VANISHED = "Vanished"
+CRASHED = "Crashed"
 _VANISHED_MESSAGE = "the worker that held the job vanished, and the lease expired"
 
 
@@ -54,7 +55,7 @@ def from_rejection(error: Exception, at: int, attempt: int) -> Failure:
 
 def from_expiry(at: int, attempt: int, *, crashed: bool) -> Failure:
     """The record of a run whose worker vanished; `crashed` if nothing but the job can have been the cause."""
-    return Failure(type="Crashed" if crashed else VANISHED, message=_VANISHED_MESSAGE, at=at, attempt=attempt)
+    return Failure(type=CRASHED if crashed else VANISHED, message=_VANISHED_MESSAGE, at=at, attempt=attempt)
 
 
 def storable(text: str) -> str:

@@ -43,6 +43,7 @@ class Handler:
 
     For a handler class, `make` creates an instance, which `call` takes as its first argument.
     With `in_process`, its jobs cannot leave the process that enqueues them.
+    `returns` is the type that it declares for its result.
     """
 
     key: str
@@ -57,6 +58,7 @@ class Handler:
     version: int = 1
     upcasters: Mapping[int, Upcaster] = field(default_factory=dict)
     breakers: Breakers = always_closed
+    returns: Any = Any
 
     def unpack(self, payload: bytes, version: int) -> Any:
         """The payload as its declared type; a payload of an older version is converted first."""
@@ -83,6 +85,7 @@ def from_function(key: str, function: Callable[..., Any], options: HandlerOption
         call=_function_call(function, parameters, wants_context),
         is_async=is_async(function),
         bind=_binder(key, parameters),
+        returns=_hints(function).get("return", Any),
     )
     return _with_options(handler, dict(options))
 
@@ -111,6 +114,7 @@ def from_class(key: str, cls: type, options: HandlerOptions) -> Handler:
         call=_method_call(method, bool(parameters), wants_context),
         is_async=is_async(method),
         make=cls,
+        returns=_hints(method).get("return", Any),
     )
     return _with_options(handler, {**own, **options})
 

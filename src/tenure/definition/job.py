@@ -139,6 +139,8 @@ class Job(Struct, frozen=True, kw_only=True):
         for value, default, bound in zip(_bounded(self), _BOUNDED_DEFAULTS, _BOUNDS, strict=True):
             if value is not default:
                 bound.check(value)
+                if bound.kind is str and type(value) is not str and value is not None:
+                    structs.force_setattr(self, bound.field, str(value))  # the handle of another job
         for name, types, words in _TYPES:
             if not isinstance(getattr(self, name), types):
                 raise InvalidJob(f"{name} must be {words}, got {shown(getattr(self, name))}")

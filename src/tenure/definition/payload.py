@@ -228,9 +228,16 @@ def _advice_to_replace(value: Any) -> str:
 
 
 def _to_plain(value: Any) -> Any:
-    """Encodes what msgspec does not know: pydantic models, recognised by their methods."""
+    """Encodes what msgspec does not know: handles of jobs and pydantic models, recognised by their methods."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", by_alias=True, round_trip=True)
+    return plain_text(value)
+
+
+def plain_text(value: Any) -> str:
+    """Encodes a text of another type than `str`, such as the handle of a job, which msgspec refuses."""
+    if isinstance(value, str):
+        return str(value)
     raise TypeError(f"objects of type {type(value).__qualname__} cannot be carried as JSON")
 
 

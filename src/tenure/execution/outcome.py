@@ -137,7 +137,9 @@ def _to_json(value: Any) -> str:
 
 def _to_json_type(value: Any) -> Any:
     refuse_lazy(value, "the handler")
-    return value.model_dump(mode="json") if hasattr(value, "model_dump") else repr(value)
+    if isinstance(value, str):
+        return str(value)  # a handle of a job
+    return value.model_dump(mode="json", by_alias=True) if hasattr(value, "model_dump") else repr(value)
 
 
 def truncate(text: str, longest: int = MAX_OUTPUT, length: int | None = None) -> str:

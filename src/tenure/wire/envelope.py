@@ -32,7 +32,7 @@ from tenure.definition.limits import (
     check_text,
     is_key,
 )
-from tenure.definition.payload import find_json_fault
+from tenure.definition.payload import find_json_fault, plain_text
 from tenure.definition.retry import Backoff
 from tenure.errors import BadSignature, InvalidJob, InvalidPayload, Malformed, WrongAudience
 from tenure.events import EndState
@@ -114,7 +114,7 @@ _NUL = rb"\u0000"  # the only way to write one in JSON; the decoder refuses the 
 # Inside a text of the envelope these quotes would be escaped, and only the names of a key and a handler come before.
 _BEFORE_PAYLOAD = b',"payload":'
 _BEFORE_IDENTIFIER = b',"identifier":'
-_encoder = msgspec.json.Encoder()
+_encoder = msgspec.json.Encoder(enc_hook=plain_text)
 _decoder = msgspec.json.Decoder(Envelope)
 _SHALLOW = 2 * (MAX_DEPTH - 1)  # bytes: a shorter payload is not too deep
 # Together with the members that every envelope has: no shorter message is too deep.

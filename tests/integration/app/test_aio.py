@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from tenure import Tenure
+from tenure import JobHandle, Tenure
 from tenure.aio import Async
 from tenure.backends.memory import MemoryBackend
 from tenure.definition.job import Job
@@ -137,7 +137,7 @@ def test_a_message_that_the_backend_refuses_fails_its_own_caller_only(in_memory,
 
     refusing(in_memory, monkeypatch, refuse)
     answers = enqueue_five(in_memory)
-    assert [type(answer) for answer in answers] == [str, str, str, BackendError, str]
+    assert [type(answer) for answer in answers] == [JobHandle, JobHandle, JobHandle, BackendError, JobHandle]
     assert in_memory.backend.queues.counts()["default"]["ready"] == 4
 
 
@@ -147,7 +147,7 @@ def test_a_partial_put_fails_those_that_were_not_stored(in_memory, monkeypatch):
         raise PartialPut("the second queue failed", [message.id for message in messages[:2]])
 
     refusing(in_memory, monkeypatch, refuse)
-    assert [type(answer) for answer in enqueue_five(in_memory)] == [str, str, *[PartialPut] * 3]
+    assert [type(answer) for answer in enqueue_five(in_memory)] == [JobHandle, JobHandle, *[PartialPut] * 3]
 
 
 def test_a_server_that_is_away_fails_every_caller_at_once(in_memory, monkeypatch):
@@ -174,7 +174,7 @@ def test_on_the_sync_backend_each_job_runs_once_and_fails_its_own_caller():
 
         answers = enqueue_five(app)
     assert ran == [0, 1, 2, 3, 4]
-    assert [type(answer) for answer in answers] == [str, str, JobFailed, str, str]
+    assert [type(answer) for answer in answers] == [JobHandle, JobHandle, JobFailed, JobHandle, JobHandle]
 
 
 def test_a_call_that_is_given_up_before_it_is_sent_is_not_sent(in_memory):

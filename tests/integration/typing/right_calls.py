@@ -1,9 +1,20 @@
 """Calls that a type checker must accept, and the types it must see."""
 
 from datetime import UTC, datetime, timedelta
-from typing import assert_type
+from typing import Any, assert_type
 
-from tenure import Backoff, Context, Job, JobBuilder, JobFunction, ScheduleBuilder, Tenure, current_context
+from tenure import (
+    Backoff,
+    Context,
+    Job,
+    JobBuilder,
+    JobFunction,
+    JobHandle,
+    JobInfo,
+    ScheduleBuilder,
+    Tenure,
+    current_context,
+)
 
 app = Tenure("memory://", max_retries=3)
 
@@ -49,22 +60,30 @@ class Report:
 
 
 assert_type(send(7), str)
-assert_type(send.enqueue(7), str)
-assert_type(send.enqueue(user_id=7, text="bye"), str)
+assert_type(send.enqueue(7), JobHandle[str])
+assert_type(send.enqueue(user_id=7, text="bye"), JobHandle[str])
 assert_type(send.build(user_id=7), Job)
-assert_type(send.using(delay="10m", priority=8).enqueue(user_id=7), str)
+assert_type(send.using(delay="10m", priority=8).enqueue(user_id=7), JobHandle[str])
 assert_type(send.using(at=datetime(2030, 1, 1, tzinfo=UTC)).using(timeout=timedelta(minutes=1)).build(7), Job)
-assert_type(send_with_options.enqueue(7, text="bye"), str)
-assert_type(ping.enqueue("a.example"), str)
-assert_type(ping.enqueue(host="a.example"), str)
-assert_type(ping_with_options.using(queue="slow").enqueue(host="a.example"), str)
-assert_type(fetch.enqueue(url="https://a.example"), str)
-assert_type(fetch_with_context.enqueue(url="https://a.example"), str)
-assert_type(without_options.enqueue([1, 2]), str)
-assert_type(app.enqueue_many(send.build(user_id=number) for number in range(3)), list[str])
-assert_type(app.enqueue(send.build(7).replace(priority="low", delay=5, meta={"tenant": "a"})), str)
+assert_type(send_with_options.enqueue(7, text="bye"), JobHandle[str])
+assert_type(ping.enqueue("a.example"), JobHandle[int])
+assert_type(ping.enqueue(host="a.example"), JobHandle[int])
+assert_type(ping_with_options.using(queue="slow").enqueue(host="a.example"), JobHandle[int])
+assert_type(fetch.enqueue(url="https://a.example"), JobHandle[bytes])
+assert_type(fetch_with_context.enqueue(url="https://a.example"), JobHandle[bytes])
+assert_type(without_options.enqueue([1, 2]), JobHandle[None])
+assert_type(send.enqueue(7).result(timeout="30s"), str)
+assert_type(ping.using(delay=5).enqueue("a.example").result(), int)
+assert_type(fetch.enqueue(url="https://a.example").result(), bytes)
+assert_type(fetch_with_context.using(queue="slow").enqueue(url="https://a.example").result(), bytes)
+assert_type(send.enqueue(7).info(), JobInfo)
+assert_type(app.handle("an-id", int).result(), int)
+assert_type(app.handle("an-id", list[int]), JobHandle[list[int]])
+assert_type(app.handle("an-id"), JobHandle[Any])
+assert_type(app.enqueue_many(send.build(user_id=number) for number in range(3)), list[JobHandle[Any]])
+assert_type(app.enqueue(send.build(7).replace(priority="low", delay=5, meta={"tenant": "a"})), JobHandle[Any])
 assert_type(app.define("report", {"month": 6}).named("monthly").queue("reports").max_retries(3), JobBuilder)
-assert_type(app.define("report", {"month": 6}).daily_at("02:00").dispatch(), str)
+assert_type(app.define("report", {"month": 6}).daily_at("02:00").dispatch(), JobHandle[Any])
 assert_type(app.schedule(send.build(7)).daily_at("02:00", timezone="Europe/Madrid").queue("emails"), ScheduleBuilder)
 assert_type(app.schedule("report", {"month": 6}).monthly().misfire("all", limit=5).overlap("skip"), ScheduleBuilder)
 assert_type(app.schedules.get("report").occurrence(0), Job)
@@ -75,6 +94,11 @@ app.register("report", Report, queue="reports", priority="low")
 
 async def wait() -> None:
     assert_type(await fetch("https://a.example"), bytes)
+    assert_type(await fetch.enqueue("https://a.example").aresult(), bytes)
+    assert_type(await send.enqueue(7).aresult(timeout=1), str)
+
+
+id_of_a_job: str = send.enqueue(7)
 
 
 def takes_a_job_function(function: JobFunction[[int], None]) -> str:

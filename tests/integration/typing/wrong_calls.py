@@ -67,3 +67,7 @@ app.register("report", "Report")  # error
 app.job(retries=3)  # error
 length: int = send.enqueue(7)  # error
 moment: datetime = send.build(7)  # error
+number: int = send.enqueue(7).result()  # error
+fetched: str = fetch.enqueue(url="https://a.example").result()  # error
+send.enqueue(7).result(timeout=[])  # error
+send.enqueue(7).reschedule(at="tomorrow")  # error

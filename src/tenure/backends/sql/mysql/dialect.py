@@ -16,6 +16,7 @@ from tenure.backends.sql.mysql.claims import MysqlClaims
 from tenure.backends.sql.mysql.connection import BEGIN, COMMIT, MysqlExecutor, MysqlServer, MysqlSession
 from tenure.backends.sql.mysql.settlements import MysqlSettlements
 from tenure.clock import MICROSECOND, Clock
+from tenure.definition.payload import plain_text
 from tenure.errors import BackendError
 
 T = TypeVar("T")
@@ -190,7 +191,7 @@ def _begun(work: Callable[[Rows], T]) -> Callable[[MysqlSession], T]:
 
 
 def _json(values: Sequence[object]) -> str:
-    return msgspec.json.encode(values).decode()
+    return msgspec.json.encode(values, enc_hook=plain_text).decode()  # an id may be the handle of a job
 
 
 def _in_order(messages: Sequence[Message], stored: set[str]) -> list[str]:

@@ -27,6 +27,7 @@ import msgspec
 
 from tenure.backends.sql.dialect import Rows
 from tenure.backends.sql.sqlite.stopped_holder import continue_stopped_holder
+from tenure.definition.payload import plain_text
 from tenure.errors import BackendUnavailable, Unstorable
 
 logger = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ _OLDEST_SQLITE = (3, 38, 0)  # the first with ->>
 _LOG_PAGES = 1000
 _LOCK_POLL_SECONDS = 0.0003  # a write transaction takes 0.3 to 5 ms
 _STOPPED_SECONDS = 1.0  # the longest write transaction of a batch takes a tenth of this
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(enc_hook=plain_text).encode  # an id may be the handle of a job
 
 
 class CompoundStatement(NamedTuple):
