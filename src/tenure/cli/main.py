@@ -51,7 +51,7 @@ def _add_url_option(command: click.Command) -> None:
 
 def _use_url(ctx: click.Context, option: click.Parameter, url: str | None) -> None:  # noqa: ARG001 - click's signature
     if url:
-        from tenure.settings.loader import COMMAND_URL
+        from tenure.settings.environment import COMMAND_URL
 
         os.environ[COMMAND_URL] = url  # child processes use it too
         ctx.find_root().call_on_close(lambda: os.environ.pop(COMMAND_URL, None))

@@ -1,6 +1,7 @@
 """Settings: all settings with their defaults, and how they are loaded."""
 
-from tenure.settings.loader import PREFIX, load
+from tenure.settings.environment import PREFIX
+from tenure.settings.loader import load
 from tenure.settings.values import LaneSettings, Retention, Settings
 
 __all__ = ["PREFIX", "LaneSettings", "Retention", "Settings", "load"]
