@@ -3,8 +3,9 @@
 import pytest
 import rich.pretty
 
+from tenure import Tenure
 from tenure.errors import SettingsError
-from tenure.settings import Retention, Settings, load
+from tenure.settings import Retention, Settings, load, warn_of_unknown
 
 
 @pytest.fixture
@@ -163,7 +164,7 @@ def test_a_setting_that_is_given_in_a_variable_and_in_a_file_is_refused(tmp_path
 def test_an_unknown_setting_in_a_file_is_named_with_the_file(tmp_path, write):
     write("tenure.toml", "leese = 20")
 
-    with pytest.raises(SettingsError, match=r"tenure\.toml: unknown setting `leese`; see the settings reference"):
+    with pytest.raises(SettingsError, match=r"tenure\.toml: unknown setting `leese`; did you mean `lease`\?$"):
         load(folder=tmp_path)
 
 
@@ -174,9 +175,69 @@ def test_an_unknown_setting_in_pyproject_is_named_with_the_table(tmp_path, write
         load(folder=tmp_path)
 
 
-def test_an_unknown_setting_in_the_environment_is_named(tmp_path):
-    with pytest.raises(SettingsError, match="the environment: unknown setting `leese`"):
-        load(environment={"TENURE_LEESE": "20"}, folder=tmp_path)
+def test_a_name_that_is_like_no_setting_gets_no_suggestion(tmp_path, write):
+    write("tenure.toml", "zebra = 20")
+
+    with pytest.raises(SettingsError, match=r"unknown setting `zebra`; see the settings reference for what exists$"):
+        load(folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("variable", "says"),
+    [
+        ("TENURE_LEESE", "did you mean TENURE_LEASE?"),
+        ("TENURE_RETENTION__DOEN", "did you mean TENURE_RETENTION__DONE?"),
+        ("TENURE_MAIL_PORT", "did you mean TENURE_MAIL__PORT?"),
+        ("TENURE_LANES__BULK__QUUES", "did you mean TENURE_LANES__BULK__QUEUES?"),
+        ("TENURE_KEYZ_FILE", "did you mean TENURE_KEYS_FILE?"),
+        ("TENURE_ZEBRA", "see the settings reference"),
+        ("TENURE_URL__ADDRESS", "see the settings reference"),
+    ],
+)
+def test_an_unknown_variable_gets_a_warning_and_changes_nothing(tmp_path, caplog, variable, says):
+    environment = {variable: "20", "TENURE_LEASE": "30"}
+
+    warn_of_unknown(environment)
+
+    assert caplog.messages == [f"the environment variable {variable} is no setting and has no effect; {says}"]
+    assert load(environment=environment, folder=tmp_path) == Settings(lease=30.0)
+
+
+KUBERNETES = {  # what a pod gets beside the services "tenure" and "tenure-web"
+    "TENURE_SERVICE_HOST": "10.96.4.7",
+    "TENURE_SERVICE_PORT": "6379",
+    "TENURE_SERVICE_PORT_HTTP": "80",
+    "TENURE_PORT": "tcp://10.96.4.7:6379",
+    "TENURE_PORT_6379_TCP": "tcp://10.96.4.7:6379",
+    "TENURE_PORT_6379_TCP_PROTO": "tcp",
+    "TENURE_PORT_6379_TCP_PORT": "6379",
+    "TENURE_PORT_6379_TCP_ADDR": "10.96.4.7",
+    "TENURE_WEB_SERVICE_HOST": "10.96.4.8",
+    "TENURE_WEB_SERVICE_PORT": "80",
+    "TENURE_WEB_SERVICE_PORT_METRICS": "9100",
+    "TENURE_WEB_PORT": "udp://10.96.4.8:80",
+    "TENURE_WEB_PORT_80_UDP": "udp://10.96.4.8:80",
+    "TENURE_WEB_PORT_80_UDP_ADDR": "10.96.4.8",
+}
+
+
+def test_the_variables_of_kubernetes_are_ignored_without_a_word(tmp_path, caplog):
+    warn_of_unknown(KUBERNETES)
+
+    assert caplog.messages == []
+    assert load(environment=KUBERNETES, folder=tmp_path) == Settings()
+
+
+def test_an_app_logs_a_warning_for_an_unknown_variable(monkeypatch, caplog):
+    monkeypatch.setenv("TENURE_LEESE", "20")
+
+    with Tenure("memory://"):
+        assert [record.name for record in caplog.records] == ["tenure.settings.environment"]
+
+
+def test_a_known_variable_with_a_wrong_value_is_refused(tmp_path):
+    with pytest.raises(SettingsError, match="the environment: Expected `float`, got `str` - at `lease`"):
+        load(environment={"TENURE_LEASE": "soon"}, folder=tmp_path)
 
 
 def test_an_unknown_setting_in_the_arguments_is_named(tmp_path):
@@ -186,10 +247,10 @@ def test_an_unknown_setting_in_the_arguments_is_named(tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "environment"),
-    [({"retention": {"doen": 1}}, {}), ({}, {"TENURE_RETENTION__DOEN": "1"})],
+    [({"retention": {"doen": 1}}, {}), ({}, {"TENURE_RETENTION": '{"doen": 1}'})],
 )
 def test_an_unknown_nested_setting_is_named_with_its_table(tmp_path, arguments, environment):
-    with pytest.raises(SettingsError, match="unknown setting `doen` - at `retention`"):
+    with pytest.raises(SettingsError, match=r"unknown setting `doen` - at `retention`; did you mean `done`\?$"):
         load(arguments, environment, tmp_path)
 
 
@@ -221,8 +282,8 @@ def test_a_table_in_the_environment_must_be_json(tmp_path):
 
 
 def test_a_member_of_a_setting_that_is_no_table_is_refused(tmp_path):
-    with pytest.raises(SettingsError, match="TENURE_URL__HOST sets a member of 'url', which is set to a single value"):
-        load(environment={"TENURE_URL": "memory://", "TENURE_URL__HOST": "x"}, folder=tmp_path)
+    with pytest.raises(SettingsError, match="TENURE_RETENTION__DONE sets a member of 'retention', which is set to a"):
+        load(environment={"TENURE_RETENTION": "[1]", "TENURE_RETENTION__DONE": "1"}, folder=tmp_path)
 
 
 def test_a_file_that_is_not_toml_is_named(tmp_path, write):
@@ -282,7 +343,7 @@ def test_the_environment_changes_a_part_of_a_lane(tmp_path, write):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("quues = ['a']", "lane 'bulk': unknown setting `quues`"),
+        ("quues = ['a']", r"lane 'bulk': unknown setting `quues`; did you mean `queues`\?"),
         ("concurrency = 'many'", "lane 'bulk': Expected `int`, got `str` - at `concurrency`"),
     ],
 )

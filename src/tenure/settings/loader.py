@@ -1,20 +1,22 @@
 """Loads settings: defaults < pyproject.toml or tenure.toml < TENURE_* environment < arguments < `tenure --url`.
 
-Unknown keys are refused.
+Unknown keys are refused, except in the environment.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
 
 from tenure.errors import SettingsError
 from tenure.recipients import Notification
-from tenure.settings.environment import COMMAND_URL, from_environment
+from tenure.settings.environment import COMMAND_URL, from_environment, members, type_of
 from tenure.settings.values import LaneSettings, Settings
+from tenure.suggestions import nearest
 
 _TABLES: dict[str, tuple[str, type[Struct]]] = {
     "lanes": ("lane", LaneSettings),
@@ -66,15 +68,24 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check(values: dict[str, Any], source: str) -> Settings:
-    place = ""
+    place, within = "", cast("type[Struct]", Settings)
     try:
         for table, (word, kind) in _TABLES.items():
             found = values.get(table)
             for name, entry in found.items() if isinstance(found, dict) else ():
-                place = f"{word} {name!r}: "  # so that the error names it
+                place, within = f"{word} {name!r}: ", kind  # so that the error names it
                 msgspec.convert(entry, kind, strict=False)
-        place = ""
+        place, within = "", Settings
         return msgspec.convert(values, Settings, strict=False)
     except (msgspec.ValidationError, ValueError) as error:
         text = str(error).replace("Object contains unknown field", "unknown setting").replace("`$.", "`")
-        raise SettingsError(f"{source}: {place}{text}; see the settings reference for what exists") from error
+        raise SettingsError(f"{source}: {place}{text}; {_advice(text, within)}") from error
+
+
+def _advice(text: str, within: type[Struct]) -> str:
+    """The setting that the user probably meant, if the text is about an unknown one."""
+    if found := re.match(r"unknown setting `([^`]*)`(?: - at `([^`]*)`)?", text):
+        table = type_of(re.findall(r"\w+|\[\.\.\.\]", found[2] or ""), within)
+        if guess := nearest(found[1], members(table)):
+            return f"did you mean `{guess}`?"
+    return "see the settings reference for what exists"

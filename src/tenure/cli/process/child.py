@@ -4,6 +4,7 @@ The parent runs it as
 `python -m tenure.cli.process.child LOCATION KIND PARENT SLOTS ORDERS QUIET_REPORTS REPORTS MARKS OUTPUT`.
 """
 
+import logging
 import sys
 
 from tenure.cli.app_loader import import_app
@@ -20,6 +21,7 @@ def main(location: str, kind: str, *numbers: str) -> None:
     set_process_title("tenure: child")
     die_with_parent(parent)
     leave_signals_to_parent()
+    logging.getLogger("tenure.settings").setLevel(logging.ERROR)  # the parent has logged its warnings
     app = import_app(location)
     app.discover(*app.settings.modules)
     if app.settings.log_format == "json":  # else Python prints warnings and errors as they are
