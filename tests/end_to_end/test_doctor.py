@@ -122,3 +122,16 @@ def test_a_key_file_that_others_can_read_is_a_problem_and_commands_refuse_it_in_
 
     found = tenure("doctor")
     assert (found.returncode, "problem  key file" in found.stdout) == (1, True)
+
+
+def test_the_url_override_replaces_the_url_in_the_code_for_every_process_and_is_shown(tenure):
+    shop = (tenure.folder / "shop.py").read_text().replace("Tenure()", 'Tenure("sqlite:///prod.db")')
+    (tenure.folder / "shop.py").write_text(shop)
+    override = {"TENURE_URL_OVERRIDE": f"sqlite:///{tenure.folder}/test.db"}
+
+    tenure("enqueue", "add", "--payload", '{"a": 1}', **override)
+    assert "1 done" in tenure("work", "--burst", **override).stdout
+    assert not (tenure.folder / "prod.db").exists()
+
+    shown = tenure("doctor", **override).stdout
+    assert f"sqlite:///{tenure.folder}/test.db answers; TENURE_URL_OVERRIDE replaces the URL of the app" in shown

@@ -32,6 +32,9 @@ DAY = 86_400
 
 ELSEWHERE = {
     "backends": "unit/app/test_app.py::test_a_job_may_go_to_another_backend_by_name",
+    "url_override": (
+        "end_to_end/test_doctor.py::test_the_url_override_replaces_the_url_in_the_code_for_every_process_and_is_shown"
+    ),
     "store": "integration/worker/test_guards.py::test_guards_may_live_elsewhere",
     "app": "end_to_end/test_startup.py::test_the_app_is_taken_from_the_settings_file",
     "modules": "end_to_end/test_startup.py::test_the_modules_of_the_settings_are_imported",

@@ -5,7 +5,8 @@ import rich.pretty
 
 from tenure import Tenure
 from tenure.errors import SettingsError
-from tenure.settings import Retention, Settings, load, warn_of_unknown
+from tenure.settings import Retention, Settings, load
+from tenure.settings.environment import warn_of_unknown
 
 
 @pytest.fixture
@@ -352,3 +353,37 @@ def test_a_mistake_in_a_lane_is_told_with_its_name(tmp_path, write, line, says):
 
     with pytest.raises(SettingsError, match=says):
         load(folder=tmp_path)
+
+
+def test_the_url_override_goes_before_the_url_in_the_code(tmp_path):
+    environment = {"TENURE_URL_OVERRIDE": "memory://"}
+
+    assert load({"url": "sqlite:///prod.db"}, environment, tmp_path).url == "memory://"
+
+
+def test_the_url_override_may_be_the_name_of_a_backend(tmp_path):
+    arguments = {"url": "sqlite:///prod.db", "backends": {"spare": "redis://spare"}}
+
+    assert load(arguments, {"TENURE_URL_OVERRIDE": "spare"}, tmp_path).url == "redis://spare"
+
+
+def test_an_empty_url_override_changes_nothing(tmp_path):
+    settings = load({"url": "sqlite:///prod.db"}, {"TENURE_URL_OVERRIDE": ""}, tmp_path)
+
+    assert (settings.url, settings.is_overridden) == ("sqlite:///prod.db", False)
+
+
+def test_the_url_option_of_a_command_goes_before_the_url_override(tmp_path):
+    environment = {"TENURE_URL_OVERRIDE": "memory://", "TENURE_COMMAND_URL": "sync://"}
+
+    settings = load({"url": "sqlite:///prod.db"}, environment, tmp_path)
+
+    assert (settings.url, settings.is_overridden) == ("sync://", False)
+
+
+def test_an_app_logs_which_url_was_overridden_without_its_secrets(monkeypatch, caplog):
+    monkeypatch.setenv("TENURE_URL_OVERRIDE", "redis://:hunter3@test")
+    caplog.set_level("INFO", "tenure.settings")
+
+    with Tenure("redis://shop:hunter2@prod"):
+        assert caplog.messages == ["url_override replaces the URL redis://***@prod by redis://***@test"]

@@ -85,7 +85,7 @@ class Tenure:
         own = own_collector(settings)
         arguments = settings if url is None else {**settings, "url": url}
         self.settings = setting.load(arguments, os.environ)
-        setting.warn_of_unknown(os.environ)
+        setting.log_environment(self.settings, arguments, os.environ)
         self.clock = clock or SystemClock()
         self.listeners = Listeners()
         # Producers do not call the counters, which ignore their events: it would take 3 µs of each enqueue.

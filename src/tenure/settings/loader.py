@@ -1,8 +1,10 @@
-"""Loads settings: defaults < pyproject.toml or tenure.toml < TENURE_* environment < arguments < `tenure --url`.
+"""Loads settings: defaults < pyproject.toml or tenure.toml < TENURE_* environment < arguments.
 
+For the URL, TENURE_URL_OVERRIDE goes before the arguments, and the option `--url` of a command before all.
 Unknown keys are refused, except in the environment.
 """
 
+import logging
 import re
 import tomllib
 from collections.abc import Mapping
@@ -14,9 +16,12 @@ from msgspec import Struct
 
 from tenure.errors import SettingsError
 from tenure.recipients import Notification
-from tenure.settings.environment import COMMAND_URL, from_environment, members, type_of
+from tenure.redaction import default_redactor
+from tenure.settings.environment import COMMAND_URL, from_environment, members, type_of, warn_of_unknown
 from tenure.settings.values import LaneSettings, Settings
 from tenure.suggestions import nearest
+
+logger = logging.getLogger(__name__)
 
 _TABLES: dict[str, tuple[str, type[Struct]]] = {
     "lanes": ("lane", LaneSettings),
@@ -38,9 +43,18 @@ def load(
     ):
         _check({**layer}, source)
         values = _merge(values, layer)
-    if url := (environment or {}).get(COMMAND_URL):
+    if url := (environment or {}).get(COMMAND_URL) or values.get("url_override"):
         values["url"] = values.get("backends", {}).get(url, url)
     return _check(values, "the settings")
+
+
+def log_environment(settings: Settings, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    """Log which variables are no settings, and which URL the setting `url_override` has replaced."""
+    warn_of_unknown(environment)
+    if settings.is_overridden:
+        replaced = load({**arguments, "url_override": None}, environment).url
+        shown = default_redactor().text
+        logger.info("url_override replaces the URL %s by %s", shown(replaced), shown(settings.url))
 
 
 def _from_files(folder: Path) -> tuple[str, dict[str, Any]]:

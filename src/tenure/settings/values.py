@@ -8,7 +8,7 @@ from tenure.permissions import Command, Event, Http, Scope, Shell
 from tenure.recipients import Mail, Notification
 from tenure.redaction import SENSITIVE
 
-_SECRET = frozenset({"keys", "url", "store", "backends"})
+_SECRET = frozenset({"keys", "url", "url_override", "store", "backends"})
 
 
 class Retention(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -57,6 +57,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     url: str = "sqlite:///tenure.db"
     """The backend that stores the jobs: `sqlite:///file.db`, `sqlite:////folder/file.db`, `postgresql://…`, `mysql://…`,
     `redis://…`, `beanstalk://…`, `servicebus:…`, `memory://` or `sync://`."""
+    url_override: str | None = None
+    """Replaces `url`, even one that the code gives to `Tenure(...)`; for tests and emergencies. A URL, or a name from
+    `backends`. The option `--url` of a command goes before it; `store` and `backends` stay as they are."""
     backends: dict[str, str] = {}
     """More backends by name, for `enqueue(job, backend="name")`."""
     store: str | None = None
@@ -187,6 +190,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             raise ValueError("max_output must be between 0 and 65536 characters")
         if self.default_timeout is not None and not self.default_timeout > 0:
             raise ValueError("default_timeout must be more than 0 seconds; leave it out for no limit")
+
+    @property
+    def is_overridden(self) -> bool:
+        """Whether the URL is that of `url_override`."""
+        override = self.url_override
+        return override is not None and self.url == self.backends.get(override, override)
 
     def __repr__(self) -> str:
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"

@@ -24,6 +24,8 @@ def timing(**fields: object) -> dict:
 @pytest.mark.parametrize(
     ("check", "given", "verdict", "words"),
     [
+        ("backend", {}, "ok", "somewhere answers"),
+        ("backend", {"is_overridden": True}, "warning", "TENURE_URL_OVERRIDE replaces the URL of the app"),
         ("schema", {}, "not applicable", ""),
         ("schema", {"schema": (4, 4)}, "ok", "version 4"),
         ("schema", {"schema": (4, 4), "steps_taken": ("0004_history.sql",)}, "ok", "just migrated: 0004_history.sql"),

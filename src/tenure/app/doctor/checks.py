@@ -228,11 +228,19 @@ CHECKS: tuple[Callable[[DoctorFacts], Finding], ...] = (
 def examine(facts: DoctorFacts) -> list[Finding]:
     """The findings of all checks; one finding if the backend or its key cannot be used."""
     if facts.failure is not None:
-        advice = "check the setting url, and whether the server runs"
+        variable = "TENURE_URL_OVERRIDE, which replaces the setting url" if facts.is_overridden else "the setting url"
+        advice = f"check {variable}, and whether the server runs"
         return [Finding("backend", "problem", facts.failure, advice)]
     if facts.key_file_fault is not None:
         return [_key_file(facts)]
-    return [_ok("backend", f"{facts.place} answers"), *(check(facts) for check in CHECKS)]
+    return [_backend(facts), *(check(facts) for check in CHECKS)]
+
+
+def _backend(facts: DoctorFacts) -> Finding:
+    if facts.is_overridden:
+        text = f"{facts.place} answers; TENURE_URL_OVERRIDE replaces the URL of the app by it"
+        return Finding("backend", "warning", text, "remove the variable when the test or the emergency is over")
+    return _ok("backend", f"{facts.place} answers")
 
 
 def _server_fact(facts: DoctorFacts, about: str, check: str, advice: str, severity: Severity | None = None) -> Finding:

@@ -36,7 +36,12 @@ def collect_facts(app: Tenure, *, has_handlers: bool) -> DoctorFacts:
     timing = Timing(
         lease=settings.lease, stop_grace=settings.stop_grace, default_timeout=settings.default_timeout or None
     )
-    facts = DoctorFacts(place=shown_url(settings.url), environment=settings.environment, timing=timing)
+    facts = DoctorFacts(
+        place=shown_url(settings.url),
+        timing=timing,
+        is_overridden=settings.is_overridden,
+        environment=settings.environment,
+    )
     try:
         return _from_backend(app, facts, has_handlers)
     except UntrustedKeyFile as error:
