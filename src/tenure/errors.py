@@ -19,6 +19,10 @@ class InvalidJob(TenureError, ValueError):
     """A job has options with which it could never run."""
 
 
+class UnknownQueue(InvalidJob):
+    """The app does not know a queue of this name, and the setting `strict_queues` or `resolve_queue` refuses it."""
+
+
 class InvalidSchedule(InvalidJob):
     """A schedule can never be due, or conflicts with another; the message names the field or the schedules."""
 

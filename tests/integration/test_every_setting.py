@@ -35,6 +35,9 @@ ELSEWHERE = {
     "url_override": (
         "end_to_end/test_doctor.py::test_the_url_override_replaces_the_url_in_the_code_for_every_process_and_is_shown"
     ),
+    "strict_queues": (
+        "integration/app/test_queue_names.py::test_strict_queues_refuse_a_typo_on_enqueue_and_by_workers"
+    ),
     "store": "integration/worker/test_guards.py::test_guards_may_live_elsewhere",
     "app": "end_to_end/test_startup.py::test_the_app_is_taken_from_the_settings_file",
     "modules": "end_to_end/test_startup.py::test_the_modules_of_the_settings_are_imported",

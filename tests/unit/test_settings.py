@@ -5,7 +5,7 @@ import rich.pretty
 
 from tenure import Tenure
 from tenure.errors import SettingsError
-from tenure.settings import Retention, Settings, load
+from tenure.settings import Retention, Settings, load, named_queues
 from tenure.settings.environment import warn_of_unknown
 
 
@@ -387,3 +387,42 @@ def test_an_app_logs_which_url_was_overridden_without_its_secrets(monkeypatch, c
 
     with Tenure("redis://shop:hunter2@prod"):
         assert caplog.messages == ["url_override replaces the URL redis://***@prod by redis://***@test"]
+
+
+def test_each_queue_has_one_spelling_in_all_settings(tmp_path, write):
+    write(
+        "tenure.toml",
+        """
+        queues = ["Reports", "mail"]
+        allow = { reports = ["build"], MAIL = ["send"], Default = [] }
+        rates = { REPORTS = 5 }
+        [aliases]
+        mail = "emails"
+        papers = "reports"
+        [lanes.slow]
+        queues = ["papers"]
+        weights = { reports = 2 }
+        [scopes.web]
+        queues = ["reports", "Papers"]
+        [notifications.team]
+        queues = ["reports"]
+        job = "tell"
+        """,
+    )
+
+    settings = load(folder=tmp_path)
+
+    assert settings.queues == ("Reports", "emails")
+    assert settings.allow == {"Reports": ("build",), "emails": ("send",), "default": ()}
+    assert (settings.rates, settings.aliases) == ({"Reports": 5}, {"mail": "emails", "papers": "Reports"})
+    assert (settings.lanes["slow"].queues, settings.lanes["slow"].weights) == (("Reports",), {"Reports": 2.0})
+    assert (settings.scopes["web"].queues, settings.notifications["team"].queues) == (("Reports",), ("Reports",))
+    assert {*named_queues(settings)} == {"Reports", "emails", "default"}
+
+
+@pytest.mark.parametrize("table", ["allow", "rates"])
+def test_a_table_that_names_a_queue_twice_is_refused(table):
+    value = {"allow": ["send"], "rates": 5}[table]
+
+    with pytest.raises(SettingsError, match=f"{table} names the queue 'reports' twice, also as 'Reports'; keep one"):
+        load({table: {"reports": value, "Reports": value}})

@@ -137,12 +137,19 @@ class Guards:
     """`app.guards`."""
 
     def __init__(
-        self, store: Callable[[], Store], rules: GuardRules, seconds: float, backend_name: Callable[[], str | None]
+        self,
+        store: Callable[[], Store],
+        rules: GuardRules,
+        seconds: float,
+        backend_name: Callable[[], str | None],
+        find_queue: Callable[[str], str | None],
     ) -> None:
         """Locks and slots are held for `seconds` unless renewed.
 
         `backend_name` returns the name of the backend if the guards are stored elsewhere, else None.
+        `find_queue` returns the name of a queue that the app knows, from an alias or another spelling.
         """
+        self._find_queue = find_queue
         self.store = store
         self._backend_name = backend_name
         self._seconds = seconds
@@ -162,7 +169,7 @@ class Guards:
 
     def queue(self, name: str) -> Limiter:
         """The limiter of a queue, from the setting `rates`."""
-        guard = self.rules.queue_rate(name)
+        guard = self.rules.queue_rate(self._queue_name(name))
         if guard is None:
             raise SettingsError(f"queue {name!r} has no rate; set one with rates.{name}")
         return Limiter(self.store, guard)
@@ -187,15 +194,18 @@ class Guards:
 
     def pause(self, queue: str, reason: str | None = None) -> bool:
         """Stop all workers from leasing from a queue, within about a second; False if it was already paused."""
-        return bool(self.store().change([pause_queue(queue, reason)])[0])
+        return bool(self.store().change([pause_queue(self._queue_name(queue), reason)])[0])
 
     def resume(self, queue: str) -> bool:
         """Let workers lease from a queue again; whether it was paused."""
-        return self._drop(pause_key(queue))
+        return self._drop(pause_key(self._queue_name(queue)))
 
     def paused(self, *queues: str) -> dict[str, Paused]:
         """The paused ones among these queues, with time and reason."""
-        return paused(self.store(), queues)
+        return paused(self.store(), list(map(self._queue_name, queues)))
+
+    def _queue_name(self, queue: str) -> str:
+        return self._find_queue(queue) or queue
 
     def search(self, prefix: str = "", limit: int = 100) -> list[GuardRecord]:
         """Up to `limit` guards with a state or waiting jobs whose keys begin so, such as `lock:` or `rate:`."""

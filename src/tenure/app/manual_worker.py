@@ -59,11 +59,11 @@ class Manager:
 
     def add_alias(self, alias: str, queue: Queue) -> None:
         """Add another name for a queue; upper and lower case are equal."""
-        self._workers.queues.alias(alias, self.resolve_queue(queue))
+        self._workers.queues.alias(alias, self._queue_name(queue))
 
     def resolve_queue(self, queue: Queue) -> str:
-        """The name of a queue, from a name, an alias, a class or an instance."""
-        return self._workers.queues.resolve_or_add(queue)
+        """The name of a queue, as `app.resolve_queue` finds it; an unknown name raises UnknownQueue."""
+        return self._workers.queues.known(queue)
 
     def push(
         self, task: str, data: Any = None, queue: Queue | None = None, available_at: datetime | None = None
@@ -71,7 +71,7 @@ class Manager:
         """Enqueue a job for this handler, on its own queue unless one is given; return the id."""
         builder = self._define(task, data)
         if queue is not None:
-            builder.queue(self.resolve_queue(queue))
+            builder.queue(self._queue_name(queue))
         return (builder if available_at is None else builder.scheduled_at(available_at)).dispatch()
 
     def register_worker(self, queues: Iterable[Queue] = ()) -> WorkerRecord:
@@ -81,7 +81,7 @@ class Manager:
             id=new_worker_id(),
             host=socket.gethostname(),
             pid=os.getpid(),
-            queues=tuple(map(self.resolve_queue, queues or self._workers.settings.queues)),
+            queues=tuple(map(self._queue_name, queues or self._workers.settings.queues)),
             runner="manager",
             concurrency=1,
             started_at=now,
@@ -116,7 +116,7 @@ class Manager:
 
     def next_job(self, queues: Sequence[Queue], worker: WorkerRecord) -> "ManualJob | None":
         """Claim the next job of these queues, or of the worker's queues; None if no job may run now."""
-        names = [self.resolve_queue(queue) for queue in queues] or list(worker.queues)
+        names = [self._queue_name(queue) for queue in queues] or list(worker.queues)
         return self._claims.take(names, worker.id)
 
     def mark_complete(self, job: "ManualJob", result: Any = None) -> bool:
@@ -143,7 +143,7 @@ class Manager:
 
     def reset_stuck(self, queues: Iterable[Queue] = ()) -> list[str]:
         """Return jobs with expired claims to their queue, as every worker does by itself; return their ids."""
-        names = [self.resolve_queue(queue) for queue in queues]
+        names = [self._queue_name(queue) for queue in queues]
         if not names:
             jobs = self._backend.jobs
             leased = [] if jobs is None else jobs.queues_with("leased")
@@ -160,6 +160,9 @@ class Manager:
         days = {state: getattr(retention, state) if complete is None else complete for state in _ENDED_STATES}
         days["dead"] = retention.dead if failed is None else failed
         return sum(self._trim(state, each) for state, each in days.items() if each)
+
+    def _queue_name(self, queue: Queue) -> str:
+        return self._workers.queues.resolve_or_add(queue)
 
     def _announce(self, worker: WorkerRecord) -> WorkerRecord:
         self._touched[worker.id] = time.monotonic()

@@ -21,9 +21,10 @@ from tenure.clock import Clock
 from tenure.definition.handler import Handler, Registry
 from tenure.definition.job import Job, new_id, new_ids, sent_options
 from tenure.definition.queues import Queues
-from tenure.errors import InvalidJob, SettingsError, TenureError
+from tenure.errors import InvalidJob, SettingsError, TenureError, UnknownBackend
 from tenure.metrics.collector import Collector, MemoryCollector, NoCollector, SafeCollector
 from tenure.settings import Settings
+from tenure.suggestions import nearest
 from tenure.wire.envelope import Callbacks, Envelope, Follower, Template, Wire, due_at, template_of
 from tenure.wire.signing import Key, Ring, check_key_file, load_or_create_key, new_key, parse_key
 
@@ -83,6 +84,8 @@ class OpenBackends:
 
     def _opened(self, url: str) -> OpenBackend:
         parts = urlsplit(url)
+        if not parts.scheme and (guess := nearest(url, self._settings.backends)):
+            raise UnknownBackend(f"no backend {url!r} is in the setting backends; did you mean {guess!r}?")
         if parts.scheme == "sqlite" and not self._settings.keys:
             check_key_file(key_file_of(sqlite_file(parts)))  # before the database is created
         backend = open_backend(url, self._clock)

@@ -95,8 +95,8 @@ class Tenure:
             self._worker_listeners.add(WorkerCounters(self.metrics))
         self._builtins = Builtins(self.settings.command, self.settings.shell, self.settings.event, self.settings.http)
         builtins = self._builtins.handlers(self.settings.max_retries)
-        self.registry = Registry(self.settings.allow, builtins, self._breaker, self._builtins.missing)
-        self.queues = Queues()
+        self.queues = Queues(setting.named_queues(self.settings), strict=self.settings.strict_queues)
+        self.registry = Registry(self.settings.allow, builtins, self._breaker, self._builtins.missing, self.queues)
         self._backends = OpenBackends(self.settings, self.clock, self._run_now, self.metrics)
         tracing = find_tracing(self.settings.tracing)
         if tracing:
@@ -107,7 +107,9 @@ class Tenure:
         self._client = AppClient(self.parts, self.open_backend, self._producer, self.registry, self.settings.sensitive)
         self.schedules = schedules_of(self)
         self.retry = retry or _backoff(self.settings.backoff)
-        self.guards = Guards(self._store, rules_of(self.settings), self.settings.lease, self._breaker_name)
+        self.guards = Guards(
+            self._store, rules_of(self.settings), self.settings.lease, self._breaker_name, self.queues.find
+        )
         self._stores = Stores(self.settings, self.clock)
         self.cron = Cron(self.schedules, self.settings.environment, self.listeners, self.parts, self._publisher)
         for alias, queue in self.settings.aliases.items():
@@ -233,6 +235,13 @@ class Tenure:
     def signals(self) -> list[QueueSignals]:
         """Depth, age and speed of each queue, for autoscaling."""
         return read_signals(self.parts(), self.clock)
+
+    def resolve_queue(self, queue: str | QueueClass) -> str:
+        """The name of a queue, from its name or an alias in any case, its class, the path of its class, or an instance.
+
+        Raises UnknownQueue, with the nearest name, if the app does not know the queue.
+        """
+        return self.queues.known(queue)
 
     def worker(
         self,

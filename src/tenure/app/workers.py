@@ -26,7 +26,7 @@ from tenure.definition.handler import Registry
 from tenure.definition.queues import Queues
 from tenure.definition.retry import RetryPolicy
 from tenure.errors import JobFailed, SettingsError, TenureError
-from tenure.events import Listeners
+from tenure.events import JOB_STATES, Listeners
 from tenure.execution.attempt import Performer
 from tenure.execution.deadline import deadline_for_this_thread
 from tenure.execution.inline import InlineRunner
@@ -36,6 +36,7 @@ from tenure.execution.runner import RecycleLimits, Runner
 from tenure.guards.store import Store
 from tenure.redaction import Redactor
 from tenure.settings import Settings
+from tenure.suggestions import nearest
 from tenure.wire.envelope import Follower
 from tenure.worker.archive_writer import ArchiveWriter, inline_record
 from tenure.worker.guard_holder import GuardHolder, GuardRules
@@ -174,6 +175,8 @@ class BackendWorkers:
                 kids=self.pipeline.kids,
             )
 
+        if not options.only_suspects:
+            self._warn_of_typos(options.queues)
         outage = self.pipeline.guards.outage
         roles: list[Role] = [self.janitor(outage), self._hooks(options.queues, name), *companions]
         if self.parts.workers is not None:
@@ -195,6 +198,16 @@ class BackendWorkers:
         if self.settings.execution_log is not None:
             worker.set_execution_log(self._execution_log(self.settings.execution_log))
         return worker
+
+    def _warn_of_typos(self, queues: Iterable[str]) -> None:
+        for queue in queues:
+            guess = None if self.queues.find(queue) else self.queues.nearest(queue)
+            if guess is not None and queue not in stored_queues(self.parts):
+                logger.warning(
+                    "this worker serves the queue %r, which no handler, setting or stored job names; did you mean %r?",
+                    queue,
+                    guess,
+                )
 
     def _start_suspects(self, location: str, lane: Lane) -> "subprocess.Popen[bytes]":
         """Start a process that runs the suspects of this lane, one at a time, until none is left.
@@ -276,6 +289,11 @@ def queues_of(settings: Settings) -> Sequence[str]:
     return [queue for lane in settings.lanes.values() for queue in lane.queues]
 
 
+def stored_queues(parts: Parts) -> set[str]:
+    """The queues that have jobs in any state, as far as the backend can tell; counting the jobs would take longer."""
+    return set() if parts.jobs is None else {queue for state in JOB_STATES for queue in parts.jobs.queues_with(state)}
+
+
 def find_lanes(wanted: Iterable[str | Lane], settings: Settings, queues: Queues) -> list[Lane]:
     """Lanes, given by name or as values, in the order in which a worker serves them."""
     found = [_configured(each, settings) if isinstance(each, str) else each for each in wanted]
@@ -285,7 +303,8 @@ def find_lanes(wanted: Iterable[str | Lane], settings: Settings, queues: Queues)
 def _configured(name: str, settings: Settings) -> Lane:
     if name not in settings.lanes:
         known = f"known ones: {', '.join(settings.lanes)}" if settings.lanes else "the settings have none"
-        raise SettingsError(f"there is no lane {name!r}; {known}")
+        guess = nearest(name, settings.lanes)
+        raise SettingsError(f"there is no lane {name!r}; {f'did you mean {guess!r}?' if guess else known}")
     values = asdict(settings.lanes[name])
     return Lane(**{**values, "name": name, "runner": cast("RunnerKind", values["runner"])})
 

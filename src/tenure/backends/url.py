@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from tenure.backends.contract import Backend
 from tenure.clock import Clock
 from tenure.errors import BackendUnavailable, UnknownBackend
+from tenure.suggestions import nearest
 
 ENTRY_POINT_GROUP = "tenure.backends"
 Opener = Callable[[SplitResult, Clock], Backend]
@@ -87,9 +88,9 @@ def _opener(scheme: str, url: str) -> Opener:
         found: Opener = point.load()
         return found
     known = sorted({*_BUILT_IN, *_registered, *entry_points(group=ENTRY_POINT_GROUP).names})
-    raise UnknownBackend(
-        f"no backend for the URL {without_secrets(url)!r}; use one of {', '.join(f'{name}://' for name in known)}"
-    )
+    guess = nearest(scheme, known)
+    advice = f"did you mean {guess}://?" if guess else f"use one of {', '.join(f'{name}://' for name in known)}"
+    raise UnknownBackend(f"no backend for the URL {without_secrets(url)!r}; {advice}")
 
 
 def without_secrets(url: str) -> str:

@@ -16,6 +16,7 @@ from tenure.backends.contract import required
 from tenure.backends.job_filter import DEAD_LETTER_PAGE, JobFilter
 from tenure.backends.records import JobRecord
 from tenure.cli.errors import CommandError
+from tenure.cli.queue_names import find_queue
 from tenure.clock import MICROSECOND, to_microseconds
 from tenure.definition.cron_expression import find_zone
 from tenure.definition.duration import to_seconds
@@ -87,6 +88,7 @@ def select_dead_letters(app: Tenure, ids: Sequence[str] = (), **filters: Any) ->
     """The dead letters that the arguments of a command select; jobs that die later are never included."""
     older = _duration(filters.pop("older_than"), "--older-than")
     newer = _duration(filters.pop("newer_than"), "--newer-than")
+    filters["queue"] = filters["queue"] and find_queue(app, filters["queue"])
     now = app.clock.now()
     return DeadLetterSelection(
         app,

@@ -18,8 +18,10 @@ from tenure.definition.context import Breakers, Context, always_closed
 from tenure.definition.job import JobOptions, normalise
 from tenure.definition.limits import check_key
 from tenure.definition.payload import PayloadShape, Shape, Upcaster, check_versions, upcast
+from tenure.definition.queues import Queues
 from tenure.definition.retry import RetryPolicy
 from tenure.errors import ForbiddenHandler, InvalidHandler, InvalidPayload, UnknownHandler
+from tenure.suggestions import nearest
 
 Middleware = Callable[[Context, Callable[[], Any]], Any]
 _CONTAINERS = (list, dict, set, bytearray)
@@ -274,8 +276,13 @@ class Registry:
         builtins: Iterable[Handler] = (),
         breakers: Breakers = always_closed,
         missing: Mapping[str, str] | None = None,
+        queues: Queues | None = None,
     ) -> None:
-        """All handlers reach `breakers` through their context. `missing` says why a handler is not available here."""
+        """All handlers reach `breakers` through their context. `missing` says why a handler is not available here.
+
+        `queues` learn the queues of the handlers.
+        """
+        self._queues = queues or Queues()
         self._own: dict[str, Handler] = {}
         self._breakers = breakers
         self._missing = missing or {}
@@ -289,6 +296,8 @@ class Registry:
             raise InvalidHandler(
                 f"a handler is already registered under {handler.key!r}; pass name=... to give this one another key"
             )
+        if queue := handler.defaults.get("queue"):
+            self._queues.know(queue)
         self._own[handler.key] = handler = handler.with_breakers(self._breakers)
         self._wrapped[handler.key] = handler.with_middleware(self._middleware)
 
@@ -305,11 +314,9 @@ class Registry:
         except KeyError:
             if key in self._missing:
                 raise UnknownHandler(self._missing[key]) from None
-            known = ", ".join(sorted(self._own)) or "none"
-            raise UnknownHandler(
-                f"no handler is registered under {key!r} (registered: {known}); "
-                "register it, or import the module that does"
-            ) from None
+            known, guess = ", ".join(sorted(self._own)) or "none", nearest(key, self._wrapped)
+            advice = f"did you mean {guess!r}?" if guess else "register it, or import the module that does"
+            raise UnknownHandler(f"no handler is registered under {key!r} (registered: {known}); {advice}") from None
 
     def resolve(self, key: str, queue: str) -> Handler:
         """The handler with this key, if this queue may run it."""

@@ -18,6 +18,7 @@ from tenure.errors import SettingsError
 from tenure.recipients import Notification
 from tenure.redaction import default_redactor
 from tenure.settings.environment import COMMAND_URL, from_environment, members, type_of, warn_of_unknown
+from tenure.settings.queue_names import with_one_spelling
 from tenure.settings.values import LaneSettings, Settings
 from tenure.suggestions import nearest
 
@@ -45,7 +46,10 @@ def load(
         values = _merge(values, layer)
     if url := (environment or {}).get(COMMAND_URL) or values.get("url_override"):
         values["url"] = values.get("backends", {}).get(url, url)
-    return _check(values, "the settings")
+    try:
+        return with_one_spelling(_check(values, "the settings"))
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
 
 
 def log_environment(settings: Settings, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> None:

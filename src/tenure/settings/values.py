@@ -78,10 +78,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A function as `module:function` that registers schedules; it is called with the app before schedules are read."""
     queues: tuple[str, ...] = ("default",)
     """The queues of a worker without queues or lanes of its own, most urgent first."""
+    strict_queues: bool = False
+    """Whether queues that the app does not know are refused, on enqueue, by workers and by commands; the app knows
+    the queues of its settings, queue classes and aliases, and the default queues of its handlers."""
     lanes: dict[str, LaneSettings] = {}
     """The lanes of `tenure work` by name, see below; they replace `queues`."""
     aliases: dict[str, str] = {}
-    """Other names for queues, in upper or lower case, that workers accept."""
+    """Other names for queues, in upper or lower case, that jobs, workers and commands accept."""
     allow: dict[str, tuple[str, ...]] = {}
     """Per queue, the handlers that may run there; a queue that is not listed allows all, an empty list allows none."""
     keys: tuple[str, ...] = ()

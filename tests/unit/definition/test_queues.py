@@ -3,7 +3,7 @@
 import pytest
 
 from tenure.definition.queues import Queues
-from tenure.errors import InvalidHandler, InvalidJob
+from tenure.errors import InvalidHandler, InvalidJob, UnknownQueue
 
 
 class Emails:
@@ -143,3 +143,86 @@ def test_another_class_under_the_same_name_is_refused_where_it_is_looked_for(que
 
     with pytest.raises(InvalidJob, match="queue 'films' is registered with 'Films', not with 'Other'"):
         queues.resolve_or_add(type("Other", (), {"name": "films"}))
+
+
+@pytest.mark.parametrize("spelling", ["reports", "Reports", "REPORTS"])
+def test_a_known_name_is_found_in_any_case(queues, spelling):
+    assert queues.resolve(spelling) == "reports"
+
+
+def test_the_first_spelling_is_the_name():
+    queues = Queues(["Invoices"])
+    queues.know("invoices")
+
+    assert [queues.resolve(each) for each in ("invoices", "Invoices", "INVOICES")] == ["Invoices"] * 3
+
+
+def test_a_class_takes_the_spelling_that_was_known_before_it():
+    queues = Queues(["reports"])
+    shouting = type("Shouting", (), {"name": "REPORTS", "aliases": ("papers",)})
+    queues.add(shouting)
+
+    assert [queues.resolve(each) for each in (shouting, shouting(), "PAPERS", "Reports")] == ["reports"] * 4
+    assert queues.classes(["reports"]) == [shouting]
+
+
+def test_a_name_that_becomes_known_later_is_found_from_then_on(queues):
+    assert queues.resolve("Invoices") == "Invoices"
+    queues.know("invoices")
+
+    assert queues.resolve("Invoices") == "invoices"
+
+
+def test_an_alias_goes_before_a_name_that_no_class_has():
+    queues = Queues(["mail"])
+    assert queues.resolve("mail") == "mail"
+    queues.alias("mail", "emails")
+
+    assert queues.resolve("Mail") == "emails"
+
+
+@pytest.mark.parametrize("separator", [".", ":"])
+def test_a_registered_class_is_found_by_its_path(queues, separator):
+    assert queues.resolve(f"{__name__}{separator}Reports") == "reports"
+
+
+def test_the_path_of_a_class_that_is_not_registered_is_never_imported(queues):
+    path = f"{__name__}.Films"
+
+    assert queues.find(path) is None
+    assert queues.resolve(path) == path  # a name like any other
+
+
+def test_the_default_queue_is_always_known(queues):
+    assert queues.known("Default") == "default"
+
+
+@pytest.mark.parametrize("given", ["REPORTS", "letters", Emails, Reports()])
+def test_a_known_queue_is_resolved_for_certain(queues, given):
+    assert queues.known(given) in ("reports", "emails")
+
+
+def test_an_unknown_queue_is_refused_with_the_nearest_name(queues):
+    with pytest.raises(UnknownQueue, match=r"^no queue 'reprots' is known; did you mean 'reports'\? A new queue"):
+        queues.known("reprots")
+
+
+def test_an_unknown_queue_that_is_like_no_other_is_refused_with_the_known_ones(queues):
+    with pytest.raises(UnknownQueue, match=r"^no queue 'zebra' is known; known ones: default, emails, reports\. A new"):
+        queues.known("zebra")
+
+
+def test_strict_queues_refuse_what_they_do_not_know():
+    queues = Queues(["reports"], strict=True)
+
+    assert queues.resolve("Reports") == "reports"
+    assert queues.resolve_or_add(Films) == "films"  # a class is no typo
+    with pytest.raises(UnknownQueue, match="did you mean 'reports'"):
+        queues.resolve("reprots")
+
+
+def test_unknown_names_are_not_remembered(queues):
+    for number in range(100):
+        queues.resolve(f"tenant-{number}")
+
+    assert len(queues._found) == 0

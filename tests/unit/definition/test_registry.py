@@ -3,6 +3,7 @@
 import pytest
 
 from tenure.definition.handler import Registry, from_function
+from tenure.definition.queues import Queues
 from tenure.errors import ForbiddenHandler, InvalidHandler, UnknownHandler
 
 
@@ -26,8 +27,22 @@ def test_a_handler_is_found_under_its_key(registry):
 
 
 def test_an_unknown_key_lists_the_known_ones(registry):
-    with pytest.raises(UnknownHandler, match=r"under 'pong' \(registered: ping, send\); register it, or import"):
-        registry.get("pong")
+    with pytest.raises(UnknownHandler, match=r"under 'mail' \(registered: ping, send\); register it, or import"):
+        registry.get("mail")
+
+
+def test_a_mistyped_key_gets_a_suggestion(registry):
+    with pytest.raises(UnknownHandler, match=r"under 'pnig' \(registered: ping, send\); did you mean 'ping'\?$"):
+        registry.get("pnig")
+
+
+def test_the_queue_of_a_handler_is_known_to_the_queues():
+    queues = Queues()
+    registry = Registry(queues=queues)
+
+    registry.add(from_function("report", ping, {"queue": "reports"}))
+
+    assert queues.find("Reports") == "reports"
 
 
 def test_an_empty_registry_says_so():

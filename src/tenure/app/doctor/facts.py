@@ -77,7 +77,8 @@ class DoctorFacts(Struct, frozen=True, kw_only=True):
     least the clock of each worker is ahead of the server's. `unserved` are queues with ready jobs on which no live
     worker listens. `undeployed` counts, among the first waiting jobs, those of each handler that no worker on their
     queue has. `key_file` is the file of the signing key, and `key_file_fault` why it is not used.
-    `is_overridden` says that `url_override` has replaced the URL of the app. `payload_bytes` is the setting that limits `kept_payloads`, the payloads of ended jobs.
+    `payload_bytes` is the setting that limits `kept_payloads`, the payloads of ended jobs.
+    `is_overridden` says that `url_override` has replaced the URL of the app.
     """
 
     place: str

@@ -11,6 +11,7 @@ from tenure.cli import output
 from tenure.cli.app_loader import app_with_handlers
 from tenure.cli.arguments import number_or_text, parse_microseconds
 from tenure.cli.errors import CommandError
+from tenure.cli.queue_names import find_queue
 from tenure.clock import to_datetime
 
 
@@ -47,7 +48,7 @@ def enqueue(handler: str, payload: str | None, expires: str | None, as_json: boo
         if expires is not None:
             given["expires_at"] = to_datetime(app.clock.now() + parse_microseconds(expires, "--expires"))
         if "queue" in given:
-            given["queue"] = app.queues.resolve(given["queue"])
+            given["queue"] = find_queue(app, given["queue"])
         id = app.define(handler, _parse_payload(app, handler, payload)).options(**given).dispatch()
     if as_json:
         output.print_json({"id": id})

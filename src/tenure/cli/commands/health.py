@@ -11,6 +11,7 @@ from tenure.backends.records import Fact
 from tenure.backends.url import without_secrets
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
+from tenure.cli.queue_names import find_queue
 from tenure.definition.duration import to_seconds
 from tenure.errors import SettingsError
 from tenure.events import JOB_STATES
@@ -29,7 +30,7 @@ _COLUMNS = ("done", "failed", "retried", "dead", "per minute", "wait p50", "wait
 def health(last: str, with_ended: bool, queues: tuple[str, ...], as_json: bool) -> None:
     """Count jobs per queue and state, and show statistics of the last day and facts about the server."""
     with any_app() as app:
-        found = collect_health(app, last, with_ended, [app.queues.resolve(queue) for queue in queues])
+        found = collect_health(app, last, with_ended, [find_queue(app, queue) for queue in queues])
     if as_json:
         output.print_json(found)
     else:

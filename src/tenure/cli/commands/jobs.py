@@ -14,6 +14,7 @@ from tenure.cli.app_loader import any_app
 from tenure.cli.arguments import describe_duration, find_job, number_or_text, parse_microseconds, parse_time, state_of
 from tenure.cli.errors import CommandError
 from tenure.cli.job_view import job_details, job_row, print_job
+from tenure.cli.queue_names import find_queue
 from tenure.clock import to_datetime
 from tenure.events import JOB_STATES
 
@@ -45,7 +46,7 @@ def list_(limit: int, as_json: bool, older_than: str | None, newer_than: str | N
         now = app.clock.now()
         before = None if older_than is None else now - parse_microseconds(older_than, "--older-than")
         since = None if newer_than is None else now - parse_microseconds(newer_than, "--newer-than")
-        filters["queue"] = filters["queue"] and app.queues.resolve(filters["queue"])
+        filters["queue"] = filters["queue"] and find_queue(app, filters["queue"])
         found, is_more = search_jobs(reader, JobFilter(**filters, since=since, before=before), limit)
     rows = [job_row(job) for job in found]
     if as_json:

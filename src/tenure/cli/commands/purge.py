@@ -13,6 +13,7 @@ from tenure.cli.app_loader import any_app
 from tenure.cli.arguments import parse_microseconds, parse_time
 from tenure.cli.errors import CommandError
 from tenure.cli.output import LiveLine, progress_bar
+from tenure.cli.queue_names import find_queue
 from tenure.errors import InvalidJob
 
 _CHUNK = 500
@@ -41,7 +42,7 @@ def purge(states: tuple[str, ...], queue: str | None, before: str, dry_run: bool
         parts = app.parts()
         if parts.jobs is None and parts.dead_letters is None:
             raise CommandError("this backend stores no ended jobs")
-        name = None if queue is None else app.queues.resolve(queue)
+        name = None if queue is None else find_queue(app, queue)
         moment, any_age = _moment(app, before), before == _ANY_AGE
         must_count = dry_run or not force or any_age  # jobs of some age are read one by one
         count = _count(parts, states, moment, name, any_age=any_age) if must_count else None

@@ -18,6 +18,7 @@ from tenure.cli.app_loader import any_app
 from tenure.cli.arguments import parse_seconds
 from tenure.cli.errors import CommandError
 from tenure.cli.output import LiveLine
+from tenure.cli.queue_names import find_queue
 from tenure.errors import SettingsError
 from tenure.guards.states import Paused
 
@@ -60,7 +61,7 @@ def list_(handlers: bool, as_json: bool) -> None:
 def pause(queues: tuple[str, ...], reason: str | None, as_json: bool) -> None:
     """Stop workers from leasing jobs of these queues until they are resumed. Running jobs continue."""
     with any_app() as app:
-        names = [app.queues.resolve(queue) for queue in queues]
+        names = [find_queue(app, queue) for queue in queues]
         changed = {queue: app.guards.pause(queue, reason) for queue in names}
     _print_changes(changed, as_json, "paused", "was paused before")
 
@@ -71,7 +72,7 @@ def pause(queues: tuple[str, ...], reason: str | None, as_json: bool) -> None:
 def resume(queues: tuple[str, ...], as_json: bool) -> None:
     """Let workers lease jobs of these queues again."""
     with any_app() as app:
-        changed = {queue: app.guards.resume(queue) for queue in map(app.queues.resolve, queues)}
+        changed = {queue: app.guards.resume(queue) for queue in [find_queue(app, each) for each in queues]}
     _print_changes(changed, as_json, "resumed", "was not paused")
 
 
@@ -85,7 +86,7 @@ def drain(queues: tuple[str, ...], timeout: str | None) -> None:
             raise CommandError("this backend does not count jobs, so it does not know when a queue is empty")
         limit = parse_seconds(timeout, "--timeout") if timeout else float("inf")
         deadline = time.monotonic() + limit
-        names = [app.queues.resolve(queue) for queue in queues]
+        names = [find_queue(app, queue) for queue in queues]
         while left := _count_left(app, app.backend.queues, names):
             line.show(f"{left} jobs left")
             if time.monotonic() >= deadline:

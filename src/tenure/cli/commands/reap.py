@@ -7,6 +7,7 @@ import click
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
 from tenure.cli.commands.queues import known_queues
+from tenure.cli.queue_names import find_queue
 
 
 @click.command()
@@ -15,7 +16,7 @@ from tenure.cli.commands.queues import known_queues
 def reap(queues: tuple[str, ...], as_json: bool) -> None:
     """Return the jobs of crashed workers to their queues: to the named queues, or to all."""
     with any_app() as app:
-        names = [app.queues.resolve(queue) for queue in queues] or known_queues(app)
+        names = [find_queue(app, queue) for queue in queues] or known_queues(app)
         reaped = app.backend.reap(names, suspect_after=app.settings.suspect_after)
     if as_json:
         output.print_json(reaped)

@@ -270,7 +270,7 @@ def _lanes_as_given(app: Tenure, options: WorkOptions) -> list[Lane]:
         return find_lanes(options.lanes or app.settings.lanes, app.settings, app.queues)
     if options.lanes:
         return find_lanes(options.lanes, app.settings, app.queues)
-    weights = dict(map(_parse_queue, options.queues))
+    weights = dict(_parse_queue(app, text) for text in options.queues)
     lane = Lane(
         queues=tuple(weights or app.settings.queues),
         weights={queue: weight for queue, weight in weights.items() if weight is not None},
@@ -280,11 +280,11 @@ def _lanes_as_given(app: Tenure, options: WorkOptions) -> list[Lane]:
     return find_lanes([lane], app.settings, app.queues)
 
 
-def _parse_queue(text: str) -> tuple[str, float | None]:
-    """The name and the weight in `emails:3`."""
-    name, separator, weight = text.partition(":")
-    if not separator:
-        return name, None
+def _parse_queue(app: Tenure, text: str) -> tuple[str, float | None]:
+    """The name and the weight in `emails:3`; the path of a class may contain a colon too."""
+    name, separator, weight = text.rpartition(":")
+    if not separator or app.queues.find(text):
+        return text, None
     try:
         number = float(weight)
     except ValueError:
