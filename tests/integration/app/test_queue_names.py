@@ -82,7 +82,7 @@ def test_strict_queues_refuse_a_typo_on_enqueue_and_by_workers():
     app, report = make(strict_queues=True, lanes={"slow": LaneSettings(queues=("videos",))})
     with app:
         for use in (report.using(queue="reprots").enqueue, lambda: app.worker("reprots")):
-            with pytest.raises(UnknownQueue, match="no queue 'reprots' is known; did you mean 'reports'?"):
+            with pytest.raises(UnknownQueue, match=r"no queue 'reprots' is known; did you mean 'reports'\?"):
                 use()
         report.using(queue="VIDEOS").enqueue()
         assert ready(app) == {"videos": 1}
@@ -92,7 +92,7 @@ def test_strict_queues_refuse_a_schedule_with_a_typo():
     app, report = make(strict_queues=True)
     app.schedule(report.build()).daily().queue("reprots")
 
-    with app, pytest.raises(Exception, match="no queue 'reprots' is known; did you mean 'reports'?"):
+    with app, pytest.raises(Exception, match=r"no queue 'reprots' is known; did you mean 'reports'\?"):
         app.schedules.all()
 
 
