@@ -10,38 +10,24 @@ import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import copy_context
-from datetime import datetime, timedelta
 from time import monotonic, perf_counter, thread_time
 from typing import Any
 
 from msgspec import UNSET, Struct
 
-from tenure.clock import MICROSECOND, Clock, to_microseconds
+from tenure.clock import Clock
 from tenure.definition import context
 from tenure.definition.callables import PLAIN_TYPES, completed, refuse_lazy
 from tenure.definition.context import Context, Link, LocalLink
-from tenure.definition.duration import Duration, to_moment, to_seconds
-from tenure.definition.failure import Failure, from_exception, storable
+from tenure.definition.failure import from_exception
 from tenure.definition.handler import Handler
-from tenure.errors import (
-    Cancel,
-    Cancelled,
-    CircuitOpen,
-    DeadlineExceeded,
-    Interrupt,
-    InvalidJob,
-    NewerPayload,
-    Postpone,
-    Refused,
-    Retry,
-    StopNow,
-)
+from tenure.errors import Cancelled, DeadlineExceeded, Interrupt, NewerPayload
 from tenure.execution.deadline import AlarmDeadline, Deadline
+from tenure.execution.error_outcome import facts_of_error
 from tenure.execution.outcome import (
     NOTHING_PRINTED,
     Capture,
     Outcome,
-    OutcomeKind,
     Printed,
     PrintedText,
     UsageMeter,
@@ -49,7 +35,6 @@ from tenure.execution.outcome import (
     normalise,
     outcome_now,
 )
-from tenure.guards.guard import Refusal
 from tenure.wire.envelope import Envelope
 
 logger = logging.getLogger(__name__)
@@ -270,54 +255,14 @@ class RunningAttempt(Struct, frozen=True):
 
         After a cancel request every error counts as cancelled.
         """
-        if self.context.cancelled or isinstance(error, Cancelled):
-            return self._ended("cancelled", reason=Cancelled.reason)
-        if isinstance(error, DeadlineExceeded):
-            return self._ended("timed_out", failure=self._timeout(error, now))
-        if isinstance(error, StopNow):
-            return self._ended("interrupted", reason="interrupted")
-        if isinstance(error, CircuitOpen) and error.key is not None:
-            refusal = Refusal(error.key, "circuit_open", error.until)
-            return self._ended("postponed", reason=refusal.reason, refusal=refusal)
-        if isinstance(error, Cancel):
-            return self._ended("cancelled", reason=storable(str(error)))
-        failure = from_exception(error, now, self.attempt.number)
-        if isinstance(error, Refused):
-            return self._ended("unfit", failure=failure, reason=error.reason)
-        try:
-            if isinstance(error, Retry):
-                delay = None if error.delay is None else seconds_until(error.delay, now, "the delay of Retry")
-                return self._ended("retry", failure=failure, delay=delay)
-            if isinstance(error, Postpone):
-                delay = seconds_until(error.until, now, "the time of Postpone")
-                return self._ended("postponed", delay=delay, reason=storable(str(error)))
-        except InvalidJob as invalid:
-            return self._ended("failed", failure=from_exception(invalid, now, self.attempt.number))
-        return self._ended("failed", failure=failure)
-
-    def _timeout(self, error: DeadlineExceeded, now: int) -> Failure:
-        where = from_exception(error, now, self.attempt.number)
-        message = f"the attempt ran past its timeout of {self.attempt.timeout:g} s"
-        return Failure(
-            type="TimedOut", message=message, at=now, attempt=where.attempt, place=where.place, trace=where.trace
-        )
-
-    def _ended(self, kind: OutcomeKind, **facts: Any) -> Outcome:
-        return outcome_now(kind, self.started, self.begun, **facts)
+        if self.context.cancelled:
+            error = Cancelled()
+        return outcome_now(started=self.started, begun=self.begun, **facts_of_error(error, self.attempt, now))
 
 
 def unfit(error: Exception, attempt: Attempt, started: int, begun: float) -> Outcome:
     """The outcome of an attempt whose payload could not be decoded; the handler was not called."""
     return outcome_now("unfit", started, begun, failure=from_exception(error, started, attempt.number))
-
-
-def seconds_until(until: Duration | datetime, now: int, what: str) -> float:
-    """How long a handler wants to wait; 0 for a time in the past."""
-    if isinstance(until, datetime):
-        return max(0.0, (to_microseconds(to_moment(until, what)) - now) / MICROSECOND)
-    if isinstance(until, timedelta):
-        until = until.total_seconds()
-    return 0.0 if isinstance(until, (int, float)) and until < 0 else to_seconds(until, what)
 
 
 def check_version(handler: Handler, envelope: Envelope) -> None:

@@ -1,0 +1,71 @@
+"""What follows from an exception: how an attempt that raised it ended.
+
+It runs in the process that called the handler, because the exception itself exists only there.
+"""
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from tenure.clock import MICROSECOND, to_microseconds
+from tenure.definition.duration import Duration, to_moment, to_seconds
+from tenure.definition.failure import Failure, from_exception, storable
+from tenure.errors import (
+    Cancel,
+    Cancelled,
+    CircuitOpen,
+    DeadlineExceeded,
+    InvalidJob,
+    Postpone,
+    Refused,
+    Retry,
+    StopNow,
+)
+from tenure.guards.guard import Refusal
+
+if TYPE_CHECKING:
+    from tenure.execution.attempt import Attempt
+
+
+def facts_of_error(error: BaseException, attempt: "Attempt", now: int) -> dict[str, Any]:
+    """The fields of the outcome of an attempt that raised: what the handler asked for, or what went wrong."""
+    if isinstance(error, Cancelled):
+        return {"kind": "cancelled", "reason": Cancelled.reason}
+    if isinstance(error, DeadlineExceeded):
+        return {"kind": "timed_out", "failure": _timeout(error, attempt, now)}
+    if isinstance(error, StopNow):
+        return {"kind": "interrupted", "reason": "interrupted"}
+    if isinstance(error, CircuitOpen) and error.key is not None:
+        refusal = Refusal(error.key, "circuit_open", error.until)
+        return {"kind": "postponed", "reason": refusal.reason, "refusal": refusal}
+    if isinstance(error, Cancel):
+        return {"kind": "cancelled", "reason": storable(str(error))}
+    failure = from_exception(error, now, attempt.number)
+    if isinstance(error, Refused):
+        return {"kind": "unfit", "failure": failure, "reason": error.reason}
+    try:
+        if isinstance(error, Retry):
+            delay = None if error.delay is None else seconds_until(error.delay, now, "the delay of Retry")
+            return {"kind": "retry", "failure": failure, "delay": delay}
+        if isinstance(error, Postpone):
+            delay = seconds_until(error.until, now, "the time of Postpone")
+            return {"kind": "postponed", "delay": delay, "reason": storable(str(error))}
+    except InvalidJob as invalid:
+        return {"kind": "failed", "failure": from_exception(invalid, now, attempt.number)}
+    return {"kind": "failed", "failure": failure}
+
+
+def _timeout(error: DeadlineExceeded, attempt: "Attempt", now: int) -> Failure:
+    where = from_exception(error, now, attempt.number)
+    message = f"the attempt ran past its timeout of {attempt.timeout:g} s"
+    return Failure(
+        type="TimedOut", message=message, at=now, attempt=where.attempt, place=where.place, trace=where.trace
+    )
+
+
+def seconds_until(until: Duration | datetime, now: int, what: str) -> float:
+    """How long a handler wants to wait; 0 for a time in the past."""
+    if isinstance(until, datetime):
+        return max(0.0, (to_microseconds(to_moment(until, what)) - now) / MICROSECOND)
+    if isinstance(until, timedelta):
+        until = until.total_seconds()
+    return 0.0 if isinstance(until, (int, float)) and until < 0 else to_seconds(until, what)
