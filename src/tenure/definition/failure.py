@@ -1,6 +1,9 @@
 """Failure: the record of one failed attempt, cut to a size that backends can store."""
 
+import os
 import traceback
+from pathlib import Path
+from traceback import TracebackException
 
 from msgspec import Struct
 
@@ -13,6 +16,9 @@ MAX_TRACE = 8_000
 VANISHED = "Vanished"
 CRASHED = "Crashed"
 _VANISHED_MESSAGE = "the worker that held the job vanished, and the lease expired"
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
+_ASYNCIO = f"{Path(traceback.__file__).with_name('asyncio')}{os.sep}"  # an import of asyncio would take 50 ms
+_BUILTIN_HANDLERS = f"{_PACKAGE}builtin{os.sep}"
 
 
 class Failure(Struct, frozen=True):
@@ -30,9 +36,10 @@ class Failure(Struct, frozen=True):
 
 def from_exception(error: BaseException, at: int, attempt: int) -> Failure:
     """The record of an exception that a handler raised; text that looks like a secret is masked."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
-    trace = "".join(traceback.format_exception(error))
+    described = TracebackException.from_exception(error, compact=True)
+    place = f"{described.stack[-1].filename}:{described.stack[-1].lineno}" if described.stack else None
+    _cut_callers(described)
+    trace = "".join(described.format())
     mask = default_redactor().text
     return Failure(
         type=type(error).__qualname__,
@@ -56,6 +63,24 @@ def from_rejection(error: Exception, at: int, attempt: int) -> Failure:
 def from_expiry(at: int, attempt: int, *, crashed: bool) -> Failure:
     """The record of a run whose worker vanished; `crashed` if nothing but the job can have been the cause."""
     return Failure(type=CRASHED if crashed else VANISHED, message=_VANISHED_MESSAGE, at=at, attempt=attempt)
+
+
+def _cut_callers(described: TracebackException) -> None:
+    """Let each traceback begin with the user's code: cut the frames of the code that calls handlers before it.
+
+    A traceback that is all ours stays whole. The built-in handlers count as the user's code.
+    """
+    waiting = [described]
+    while waiting:
+        each = waiting.pop()
+        users = (number for number, frame in enumerate(each.stack) if not _is_caller(frame.filename))
+        del each.stack[: next(users, 0)]
+        waiting += [linked for linked in (each.__cause__, each.__context__) if linked is not None]
+        waiting += each.exceptions or ()
+
+
+def _is_caller(file: str) -> bool:
+    return file.startswith((_PACKAGE, _ASYNCIO)) and not file.startswith(_BUILTIN_HANDLERS)
 
 
 def storable(text: str) -> str:

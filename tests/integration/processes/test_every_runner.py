@@ -1,5 +1,7 @@
 """A handler gets the same context and may do the same on every runner."""
 
+import re
+
 import pytest
 
 RUNNERS = ["inline", "process", "threads", "event_loop"]
@@ -88,3 +90,12 @@ def test_a_job_is_never_done_when_its_code_did_not_run(site, runner, counted):
     assert (counted(site.job(awaited)), site.job(awaited).output) == (("done", 0, 0), "7")
     assert (counted(site.job(lazy)), site.job(lazy).failures[-1].type) == (("dead", 1, 0), "InvalidHandler")
     assert (len(site.journal("ran", awaited)), site.journal("ran", lazy)) == (1, [])
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("handler", ["parcel", "async_parcel"])
+def test_the_traceback_of_a_failure_begins_in_the_code_of_the_user_on_every_runner(site, runner, handler):
+    id = site.app.define(handler, {"nobody": "Ada"}).dispatch()
+    assert site.burst(runner, 1).code == 1
+    first = re.search(r'File "(.*?)"', site.job(id).failures[-1].trace)
+    assert first[1] == str(site.folder / "shop.py")

@@ -19,14 +19,14 @@ def clock():
 
 @pytest.fixture
 def attempt_at(clock):
-    """Makes an attempt at a function or class with the bytes of a payload."""
+    """Makes an attempt at a function or class with the bytes of a payload; `own` are options of the handler."""
     wire = Wire(Ring([Key("k1", bytes(range(32)))]))
 
-    def make(target, payload=b"{}", *, timeout=None, number=1, **options):
+    def make(target, payload=b"{}", *, timeout=None, number=1, own=None, **options):
         make_handler = from_class if isinstance(target, type) else from_function
         job = Job(handler="job").replace(**options)
         envelope = wire.open(wire.seal(job, payload, "id-1", clock.now()), job.queue)
-        return Attempt(make_handler("job", target, {}), envelope, number, 0, 1, timeout, None)
+        return Attempt(make_handler("job", target, own or {}), envelope, number, 0, 1, timeout, None)
 
     return make
 
