@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tenure.definition.job_handle import JobHandle
     from tenure.definition.job_info import AttemptInfo, JobInfo
     from tenure.definition.retry import Backoff, RetryPolicy
-    from tenure.errors import Cancel, Postpone, Retry, TenureError
+    from tenure.errors import Cancel, Fail, Postpone, Retry, Snooze, TenureError
     from tenure.execution.outcome import Outcome
     from tenure.recipients import Notification
     from tenure.worker.lane import Lane
@@ -26,6 +26,7 @@ else:
         "Backoff": "tenure.definition.retry",
         "Cancel": "tenure.errors",
         "Context": "tenure.definition.context",
+        "Fail": "tenure.errors",
         "Job": "tenure.definition.job",
         "JobBuilder": "tenure.definition.builder",
         "JobFunction": "tenure.definition.job_function",
@@ -40,6 +41,7 @@ else:
         "RetryPolicy": "tenure.definition.retry",
         "Schedule": "tenure.cron.schedule",
         "ScheduleBuilder": "tenure.cron.builder",
+        "Snooze": "tenure.errors",
         "Tenure": "tenure.app",
         "TenureError": "tenure.errors",
         "current_context": "tenure.definition.context",
@@ -61,6 +63,7 @@ __all__ = [
     "Backoff",
     "Cancel",
     "Context",
+    "Fail",
     "Job",
     "JobBuilder",
     "JobFunction",
@@ -75,6 +78,7 @@ __all__ = [
     "RetryPolicy",
     "Schedule",
     "ScheduleBuilder",
+    "Snooze",
     "Tenure",
     "TenureError",
     "__version__",

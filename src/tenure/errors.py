@@ -2,6 +2,9 @@
 
 from datetime import datetime, timedelta
 
+GAVE_UP = "gave_up"  # the reason of a dead letter whose error says that no further attempt can succeed
+Wait = float | str | timedelta | datetime
+
 
 class TenureError(Exception):
     """The root of every error this package raises on purpose."""
@@ -195,19 +198,29 @@ class JobFailed(TenureError):
 
 
 class Retry(TenureError):
-    """Raised by a handler: run the job again after `delay` seconds; counts as an attempt."""
+    """Raised by a handler: run the job again; counts as an attempt.
 
-    def __init__(self, message: str = "the handler asked for a retry", *, delay: float | None = None) -> None:
+    `delay` is seconds, text such as "10m", a timedelta or an aware datetime; without it the retry policy decides.
+    """
+
+    def __init__(self, message: str = "the handler asked for a retry", *, delay: Wait | None = None) -> None:
         super().__init__(message)
         self.delay = delay
 
 
-class Refused(TenureError):
-    """Raised by a handler, or at enqueue: the job may never run; it is dead-lettered at once, without retries."""
+class Fail(TenureError):
+    """Raised by a handler: the job has failed for good; it is dead-lettered at once, whatever retries it has left."""
 
-    def __init__(self, message: str, *, reason: str = "forbidden") -> None:
+    def __init__(self, message: str, *, reason: str = GAVE_UP) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class Refused(Fail):
+    """Raised by a built-in handler, or at enqueue: the settings do not permit the job; costs no attempt."""
+
+    def __init__(self, message: str, *, reason: str = "forbidden") -> None:
+        super().__init__(message, reason=reason)
 
 
 class CommandFailed(TenureError):
@@ -241,12 +254,18 @@ class Cancel(TenureError):
         super().__init__(reason)
 
 
-class Postpone(TenureError):
-    """Raised by a handler: run the job later, at no cost; `until` is seconds, a timedelta or an aware datetime."""
+class Snooze(TenureError):
+    """Raised by a handler: run the job later, at no cost.
 
-    def __init__(self, until: float | timedelta | datetime, reason: str = "the handler postponed the job") -> None:
+    `until` is seconds, text such as "10m", a timedelta or an aware datetime.
+    """
+
+    def __init__(self, until: Wait, reason: str = "the handler postponed the job") -> None:
         super().__init__(reason)
         self.until = until
+
+
+Postpone = Snooze
 
 
 class Interrupt(BaseException):

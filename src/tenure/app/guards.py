@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from tenure.clock import MICROSECOND
 from tenure.definition.context import Context
 from tenure.definition.job import new_id
-from tenure.errors import BackendError, Cancel, CircuitOpen, DeadlineExceeded, Postpone, RateLimited, SettingsError
+from tenure.errors import BackendError, Cancel, CircuitOpen, DeadlineExceeded, RateLimited, SettingsError, Snooze
 from tenure.guards.breaker import Breaker
 from tenure.guards.guard import (
     Ending,
@@ -315,7 +315,7 @@ class BreakerCall:
         except BackendError as error:
             if self._context is None:
                 raise
-            raise Postpone(_STORE_RETRY_SECONDS, f"the breaker {self._name!r} cannot be read: {error}") from error
+            raise Snooze(_STORE_RETRY_SECONDS, f"the breaker {self._name!r} cannot be read: {error}") from error
         if not isinstance(taken, Refusal):
             return taken
         message = f"the breaker {self._name!r} is open after too many failures"
@@ -344,7 +344,7 @@ class BreakerCall:
         """Whether the service works; None if the end of the call says nothing about it."""
         if error is None:
             return True
-        if isinstance(error, (Postpone, Cancel, CircuitOpen)):
+        if isinstance(error, (Snooze, Cancel, CircuitOpen)):
             return None
         if isinstance(error, asyncio.CancelledError):  # a timeout cancels the coroutine too
             return False if self._context and self._context.time_left == 0 else None

@@ -12,11 +12,11 @@ from typing import Any
 from tenure.definition.context import MAX_TRACESTATE, Context, Trace
 from tenure.definition.failure import Failure, from_exception
 from tenure.definition.job import Job
-from tenure.errors import Cancel, CircuitOpen, Postpone
+from tenure.errors import Cancel, CircuitOpen, Snooze
 
 logger = logging.getLogger(__name__)
 
-_NOT_FAILURES = (Postpone, Cancel, CircuitOpen)  # the handler raises these to say what happens next
+_NOT_FAILURES = (Snooze, Cancel, CircuitOpen)  # the handler raises these to say what happens next
 _SYSTEM = {"messaging.system": "tenure"}
 
 

@@ -14,10 +14,11 @@ from tenure.errors import (
     Cancelled,
     CircuitOpen,
     DeadlineExceeded,
+    Fail,
     InvalidJob,
-    Postpone,
     Refused,
     Retry,
+    Snooze,
     StopNow,
 )
 from tenure.guards.guard import Refusal
@@ -28,30 +29,33 @@ if TYPE_CHECKING:
 
 def facts_of_error(error: BaseException, attempt: "Attempt", now: int) -> dict[str, Any]:
     """The fields of the outcome of an attempt that raised: what the handler asked for, or what went wrong."""
-    if isinstance(error, Cancelled):
-        return {"kind": "cancelled", "reason": Cancelled.reason}
     if isinstance(error, DeadlineExceeded):
         return {"kind": "timed_out", "failure": _timeout(error, attempt, now)}
     if isinstance(error, StopNow):
         return {"kind": "interrupted", "reason": "interrupted"}
+    if isinstance(error, (Cancel, Cancelled)):
+        return {"kind": "cancelled", "reason": storable(str(error)) if isinstance(error, Cancel) else Cancelled.reason}
     if isinstance(error, CircuitOpen) and error.key is not None:
         refusal = Refusal(error.key, "circuit_open", error.until)
         return {"kind": "postponed", "reason": refusal.reason, "refusal": refusal}
-    if isinstance(error, Cancel):
-        return {"kind": "cancelled", "reason": storable(str(error))}
+    if isinstance(error, (Retry, Snooze)):
+        return _wait(error, attempt, now)
     failure = from_exception(error, now, attempt.number)
-    if isinstance(error, Refused):
-        return {"kind": "unfit", "failure": failure, "reason": error.reason}
+    if isinstance(error, Fail):
+        kind = "unfit" if isinstance(error, Refused) else "failed"
+        return {"kind": kind, "failure": failure, "reason": storable(str(error.reason))}
+    return {"kind": "failed", "failure": failure}
+
+
+def _wait(error: Retry | Snooze, attempt: "Attempt", now: int) -> dict[str, Any]:
     try:
-        if isinstance(error, Retry):
-            delay = None if error.delay is None else seconds_until(error.delay, now, "the delay of Retry")
-            return {"kind": "retry", "failure": failure, "delay": delay}
-        if isinstance(error, Postpone):
-            delay = seconds_until(error.until, now, "the time of Postpone")
+        if isinstance(error, Snooze):
+            delay = seconds_until(error.until, now, "the time of Snooze")
             return {"kind": "postponed", "delay": delay, "reason": storable(str(error))}
+        asked = None if error.delay is None else seconds_until(error.delay, now, "the delay of Retry")
     except InvalidJob as invalid:
         return {"kind": "failed", "failure": from_exception(invalid, now, attempt.number)}
-    return {"kind": "failed", "failure": failure}
+    return {"kind": "retry", "failure": from_exception(error, now, attempt.number), "delay": asked}
 
 
 def _timeout(error: DeadlineExceeded, attempt: "Attempt", now: int) -> Failure:

@@ -58,12 +58,14 @@ _SHORT_ATTEMPTS_PER_SAMPLE = 32
 class Outcome(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """How one attempt ended.
 
-    `unfit`: the payload did not fit the handler, which was not called; with a `reason`, the handler refused the job.
+    `failed` with a `reason`: the error says that no retry can help.
+    `unfit`: the payload did not fit the handler, which was not called; with a `reason`, the job is not permitted.
     `interrupted`: the worker stopped it. `neighbour`: its process was killed because of another job in it.
     `crashed`: its process died while it ran alone. `vanished`: its process died while several jobs ran.
     `lost`: another worker has its lease.
 
-    `delay` is the wait that the handler asked for, if it did. `started` is UTC microseconds.
+    `delay` is the wait that the handler asked for, or that a retry policy of the user wants.
+    `started` is UTC microseconds.
     `refusal` comes from the guard that the handler met while it ran; the job waits for that guard.
     `cpu` is in seconds. `memory` is the peak of the process in bytes. With `is_json`, `output` is the result as JSON.
     `output_length` is the full length of an output that was cut.

@@ -19,6 +19,7 @@ from tenure.definition.handler import Registry
 from tenure.definition.job import DEFAULT_MAX_CRASHES
 from tenure.definition.retry import Backoff, RetryPolicy
 from tenure.errors import (
+    GAVE_UP,
     ForbiddenHandler,
     Malformed,
     MessageRejected,
@@ -198,7 +199,10 @@ REJECTED = frozenset(
     {"malformed", "bad_signature", "unknown_key", "unsupported_version", "forbidden", "invalid_payload"}
     | {"out_of_scope", "wrong_audience"}
 )
-REASONS = REJECTED | {"retries_exhausted", "timeout", "crash_loop", "unknown_handler", "newer_payload", "unprocessable"}
+REASONS = REJECTED | {
+    *(GAVE_UP, "retries_exhausted", "timeout", "crash_loop"),
+    *("unknown_handler", "newer_payload", "unprocessable"),
+}
 UNSTARTED = "unstarted"
 
 
@@ -254,6 +258,8 @@ def _decide_unsuccessful(
             return _crashed(attempt, lease, outcome, default)
         case "unfit":
             return Abandon(lease=lease, reason=outcome.reason or "invalid_payload", failure=outcome.failure)
+    if outcome.kind == "failed" and outcome.reason is not None:  # the error says that no retry can help
+        return Abandon(lease=lease, reason=outcome.reason, charge="attempt", failure=outcome.failure)
     if lease.attempts >= attempt.envelope.max_retries:
         reason = "timeout" if outcome.kind == "timed_out" else "retries_exhausted"
         return Abandon(lease=lease, reason=reason, charge="attempt", failure=outcome.failure)

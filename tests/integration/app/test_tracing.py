@@ -12,7 +12,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from tenure import Context, Tenure
 from tenure.definition.context import Trace
-from tenure.errors import BadSignature, Malformed, Postpone
+from tenure.errors import BadSignature, Malformed, Snooze
 from tenure.wire.envelope import peek
 
 KEPT = InMemorySpanExporter()
@@ -86,12 +86,12 @@ def test_a_failure_is_told_and_masked(app, spans):
 def test_a_handler_that_puts_its_job_off_has_not_failed(app, spans):
     @app.job
     def later():
-        raise Postpone("1h")
+        raise Snooze("1h")
 
     later.enqueue()
     app.worker(burst=True).run()
     span = spans()["process default"]
-    assert (span.status.status_code, span.attributes["tenure.raised"]) == (StatusCode.UNSET, "Postpone")
+    assert (span.status.status_code, span.attributes["tenure.raised"]) == (StatusCode.UNSET, "Snooze")
 
 
 def test_jobs_that_follow_stay_in_the_trace(app, spans):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenure import Cancel, Context, Postpone, Retry, Tenure
+from tenure import Cancel, Context, Retry, Snooze, Tenure
 from tenure.errors import JobFailed
 
 
@@ -77,7 +77,7 @@ def test_postponing_costs_nothing_and_cancelling_is_no_failure(app):
     @app.job
     def wait(context: Context):
         seen.append(context.attempt)
-        raise Postpone(60) if len(seen) < 3 else Cancel("not needed any more")
+        raise Snooze(60) if len(seen) < 3 else Cancel("not needed any more")
 
     wait.enqueue()
     assert seen == [1, 1, 1]

@@ -16,11 +16,12 @@ from tenure.errors import (
     Cancel,
     CircuitOpen,
     DuplicateJob,
+    Fail,
     JobFailed,
-    Postpone,
     RateLimited,
     Retry,
     SettingsError,
+    Snooze,
     StopNow,
 )
 from tenure.events import Status
@@ -414,7 +415,8 @@ class TestBreakers:
         assert app.result(id) == "another time"
 
     @pytest.mark.parametrize(
-        ("error", "failures"), [(Retry("no"), 1), (Postpone(9), 0), (Cancel(), 0), (StopNow(), 0), (TimeoutError(), 1)]
+        ("error", "failures"),
+        [(Retry("no"), 1), (Fail("no"), 1), (Snooze(9), 0), (Cancel(), 0), (StopNow(), 0), (TimeoutError(), 1)],
     )
     def test_only_what_the_dependency_did_counts(self, app, error, failures):
         with suppress(type(error)), app.guards.breaker("stripe").closed():

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tenure import Cancel, Context, Job, Postpone, Retry
+from tenure import Cancel, Context, Fail, Job, Retry, Snooze
 from tenure.backends.messages import Park
 from tenure.guards.concurrency_limit import ConcurrencyLimit
 from tenure.guards.guard import take_guards
@@ -108,6 +108,36 @@ def test_retry_names_its_own_delay_and_counts(app, clock):
     assert [each.message for each in app.backend.jobs.find(id).failures] == ["the bank is closed"] * 2
 
 
+def test_fail_is_a_dead_letter_at_once_with_its_error(app):
+    @app.job(max_retries=5)
+    def charge():
+        raise Fail("the card was stolen") from ValueError("refused by the bank")
+
+    id = charge.enqueue()
+    assert run_due(app) == {"dead-lettered": 1}
+    record = app.backend.jobs.find(id)
+    assert (record.state, record.reason, record.attempts) == ("dead", "gave_up", 1)
+    (failure,) = record.failures
+    assert (failure.type, failure.message) == ("Fail", "the card was stolen")
+    assert "ValueError: refused by the bank" in failure.trace
+    counters = app.metrics.snapshot()["counters"]
+    assert {name: counters[f"{name}|queue=default"] for name in ("jobs_failed", "jobs_failed_permanently")} == {
+        "jobs_failed": 1,
+        "jobs_failed_permanently": 1,
+    }
+    assert "jobs_rejected|queue=default" not in counters
+
+
+def test_fail_may_name_its_own_reason(app):
+    @app.job
+    def charge():
+        raise Fail("the card was stolen", reason="stolen_card")
+
+    charge.enqueue()
+    assert run_due(app) == {"dead-lettered": 1}
+    assert [letter.reason for letter in app.backend.dead_letters.page()] == ["stolen_card"]
+
+
 def test_cancel_ends_the_job_without_calling_it_a_failure(app):
     @app.job(max_retries=5)
     def give_up():
@@ -128,7 +158,7 @@ def test_postpone_waits_at_no_cost(app, clock, until):
         ran.append(context.attempt)
         if len(ran) == 1:
             aware = datetime.fromtimestamp(clock.now() / 1e6, UTC) + timedelta(minutes=1)
-            raise Postpone(aware if until == "datetime" else until)
+            raise Snooze(aware if until == "datetime" else until)
 
     id = wait.enqueue()
     assert run_due(app) == {"postponed": 1}

@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tenure import Cancel, Context, Postpone, Retry, current_context
+from tenure import Cancel, Context, Fail, Postpone, Retry, Snooze, current_context
+from tenure.errors import Refused
 from tenure.execution.attempt import Performer
 from tenure.execution.inline import InlineRunner
 from tenure.worker.inbox import Inbox
@@ -226,7 +227,15 @@ def test_coroutines_of_one_performer_share_a_loop(clock, attempt_at):
 
 @pytest.mark.parametrize(
     ("delay", "seconds"),
-    [(None, None), (0, 0.0), (2.5, 2.5), ("10m", 600.0), (timedelta(minutes=1), 60.0), (-5, 0.0)],
+    [
+        (None, None),
+        (0, 0.0),
+        (2.5, 2.5),
+        ("10m", 600.0),
+        (timedelta(minutes=1), 60.0),
+        (datetime(2030, 1, 1, 0, 5, tzinfo=UTC), 300.0),
+        (-5, 0.0),
+    ],
 )
 def test_a_handler_may_ask_for_a_retry_and_say_when(perform, delay, seconds):
     def job():
@@ -251,7 +260,7 @@ def test_a_handler_may_ask_for_a_retry_and_say_when(perform, delay, seconds):
 )
 def test_a_handler_may_postpone_itself(perform, until, seconds):
     def job():
-        raise Postpone(until, "the shop is closed")
+        raise Snooze(until, "the shop is closed")
 
     outcome = perform(job)
 
@@ -259,7 +268,7 @@ def test_a_handler_may_postpone_itself(perform, until, seconds):
 
 
 @pytest.mark.parametrize("wrong", [datetime(2030, 1, 1), "later", float("nan"), float("inf"), [5]])
-@pytest.mark.parametrize("make", [Postpone, lambda until: Retry(delay=until)])
+@pytest.mark.parametrize("make", [Snooze, lambda until: Retry(delay=until)])
 def test_a_time_that_cannot_be_waited_for_is_a_failure_that_says_so(perform, make, wrong):
     def job():
         raise make(wrong)
@@ -267,6 +276,30 @@ def test_a_time_that_cannot_be_waited_for_is_a_failure_that_says_so(perform, mak
     outcome = perform(job)
 
     assert (outcome.kind, outcome.failure.type) == ("failed", "InvalidJob")
+
+
+def test_snooze_was_called_postpone():
+    assert Postpone is Snooze
+
+
+@pytest.mark.parametrize(("facts", "reason"), [({}, "gave_up"), ({"reason": "no_such_user"}, "no_such_user")])
+def test_a_handler_may_fail_for_good(perform, facts, reason):
+    def job():
+        raise Fail("the user was deleted", **facts)
+
+    outcome = perform(job, max_retries=5)
+
+    assert (outcome.kind, outcome.reason, outcome.delay) == ("failed", reason, None)
+    assert (outcome.failure.type, outcome.failure.message) == ("Fail", "the user was deleted")
+
+
+def test_a_job_that_is_not_permitted_is_unfit(perform):
+    def job():
+        raise Refused("the settings do not name it")
+
+    outcome = perform(job)
+
+    assert (outcome.kind, outcome.reason, outcome.failure.type) == ("unfit", "forbidden", "Refused")
 
 
 def test_a_handler_may_cancel_itself(perform):

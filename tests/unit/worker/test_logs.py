@@ -10,7 +10,7 @@ import pytest
 
 from tenure import Job, Tenure
 from tenure.backends.messages import Message
-from tenure.errors import JobFailed, Postpone
+from tenure.errors import JobFailed, Snooze
 from tenure.redaction import Redactor
 from tenure.testing import FakeClock
 from tenure.wire.signing import SEAL_SIZE
@@ -35,7 +35,7 @@ def made(tmp_path):
 
     @app.job
     def later() -> None:
-        raise Postpone("1h")
+        raise Snooze("1h")
 
     with app:
         yield app, (lambda: [json.loads(line) for line in log.read_text().splitlines()])

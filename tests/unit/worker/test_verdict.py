@@ -134,6 +134,15 @@ def test_a_failure_without_retries_left_is_dead(attempt_of, kind, reason, attemp
     assert verdict == Abandon(lease=attempt.ticket, reason=reason, charge="attempt", failure=FAILURE)
 
 
+@pytest.mark.parametrize("attempts", [0, 9])
+def test_a_failure_that_no_retry_can_help_is_dead_at_once_with_its_reason(attempt_of, attempts):
+    attempt = attempt_of(Job(handler="ping", max_retries=5), attempts=attempts)
+
+    verdict = decide(attempt, outcome("failed", failure=FAILURE, reason="gave_up"), QUICK)
+
+    assert verdict == Abandon(lease=attempt.ticket, reason="gave_up", charge="attempt", failure=FAILURE)
+
+
 @pytest.mark.parametrize("delay", [0.0, 42.0])
 def test_the_delay_a_handler_asked_for_goes_before_the_policy(attempt_of, delay):
     attempt = attempt_of(Job(handler="ping", max_retries=1))
@@ -220,6 +229,7 @@ def test_a_job_before_its_expiry_may_run(attempt_of):
         (Nack, {"charge": "suspect"}, Status.POSTPONED, False),
         (Abandon, {"reason": "retries_exhausted", "charge": "attempt"}, Status.DEAD_LETTERED, True),
         (Abandon, {"reason": "timeout", "charge": "attempt"}, Status.DEAD_LETTERED, True),
+        (Abandon, {"reason": "gave_up", "charge": "attempt"}, Status.DEAD_LETTERED, True),
         (Abandon, {"reason": "crash_loop"}, Status.DEAD_LETTERED, False),
         (Abandon, {"reason": "unknown_handler"}, Status.DEAD_LETTERED, False),
         (Abandon, {"reason": "malformed"}, Status.REJECTED, False),

@@ -161,6 +161,10 @@ def _waits_its_turn(facts: ExplainFacts) -> Iterator[Reason]:
 # What each reason of a dead letter means, and what to do before the job is tried again.
 DEAD_REASONS = {
     "retries_exhausted": ("all allowed attempts failed", "fix the cause, then"),
+    "gave_up": (
+        "its error says that no retry can help: the handler raised Fail, or does not retry such errors",
+        "fix the cause, then",
+    ),
     "timeout": ("the last allowed attempt ran past its timeout", "raise the timeout or fix the job, then"),
     "crash_loop": (
         "the process that ran it died more often than max_crashes allows",
