@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tenure.definition.job_function import JobFunction
     from tenure.definition.job_handle import JobHandle
     from tenure.definition.job_info import AttemptInfo, JobInfo
-    from tenure.definition.retry import Backoff, RetryPolicy
+    from tenure.definition.retry import Backoff, RetryAfter, RetryPolicy
     from tenure.errors import Cancel, Fail, Postpone, Retry, Snooze, TenureError
     from tenure.execution.outcome import Outcome
     from tenure.recipients import Notification
@@ -38,6 +38,7 @@ else:
         "Outcome": "tenure.execution.outcome",
         "Postpone": "tenure.errors",
         "Retry": "tenure.errors",
+        "RetryAfter": "tenure.definition.retry",
         "RetryPolicy": "tenure.definition.retry",
         "Schedule": "tenure.cron.schedule",
         "ScheduleBuilder": "tenure.cron.builder",
@@ -75,6 +76,7 @@ __all__ = [
     "Outcome",
     "Postpone",
     "Retry",
+    "RetryAfter",
     "RetryPolicy",
     "Schedule",
     "ScheduleBuilder",

@@ -45,7 +45,7 @@ from tenure.definition.job import Job
 from tenure.definition.job_function import JobFunction
 from tenure.definition.job_handle import JobHandle, handles
 from tenure.definition.queues import QueueClass, Queues
-from tenure.definition.retry import Backoff, RetryPolicy
+from tenure.definition.retry import Backoff, RetryPolicy, check_policy
 from tenure.errors import SettingsError, TenureError
 from tenure.events import CancelResult, Listener, Listeners, RescheduleResult
 from tenure.guards.store import Store
@@ -95,8 +95,11 @@ class Tenure:
             self._worker_listeners.add(WorkerCounters(self.metrics))
         self._builtins = Builtins(self.settings.command, self.settings.shell, self.settings.event, self.settings.http)
         builtins = self._builtins.handlers(self.settings.max_retries)
+        self.retry = check_policy(retry, "the app") or _backoff(self.settings.backoff)
         self.queues = Queues(setting.named_queues(self.settings), strict=self.settings.strict_queues)
-        self.registry = Registry(self.settings.allow, builtins, self._breaker, self._builtins.missing, self.queues)
+        self.registry = Registry(
+            self.settings.allow, builtins, self._breaker, self._builtins.missing, self.queues, self.retry
+        )
         self._backends = OpenBackends(self.settings, self.clock, self._run_now, self.metrics)
         tracing = find_tracing(self.settings.tracing)
         if tracing:
@@ -106,7 +109,6 @@ class Tenure:
         self._producer = Producer(self._backends, self._sealer, self.listeners)
         self._client = AppClient(self.parts, self.open_backend, self._producer, self.registry, self.settings.sensitive)
         self.schedules = schedules_of(self)
-        self.retry = retry or _backoff(self.settings.backoff)
         self.guards = Guards(
             self._store, rules_of(self.settings), self.settings.lease, self._breaker_name, self.queues.find
         )

@@ -24,7 +24,7 @@ from tenure.clock import Clock
 from tenure.definition.builder import JobBuilder
 from tenure.definition.handler import Registry
 from tenure.definition.queues import Queues
-from tenure.definition.retry import RetryPolicy
+from tenure.definition.retry import Policy
 from tenure.errors import JobFailed, SettingsError, TenureError
 from tenure.events import JOB_STATES, Listeners
 from tenure.execution.attempt import Performer
@@ -68,7 +68,7 @@ class WorkerBuilder:
     stores: Stores
     sealer: Sealer
     rules: GuardRules
-    retry: RetryPolicy
+    retry: Policy
     define: Callable[[str], JobBuilder]
 
     def for_backend(self, opened: OpenBackend, lease: float | None = None) -> "BackendWorkers":

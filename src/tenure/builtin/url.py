@@ -31,6 +31,7 @@ from tenure.builtin.url_destination import (
 from tenure.definition.context import Context
 from tenure.definition.handler import Handler
 from tenure.definition.payload import Shape
+from tenure.definition.retry import retry_after
 from tenure.errors import Refused, RequestFailed, Retry
 from tenure.permissions import Http
 
@@ -200,19 +201,6 @@ def charset_of(content_type: str) -> str:
     except LookupError:
         return "utf-8"
     return name if name.startswith(_CHARSETS) else "utf-8"
-
-
-def retry_after(value: str, now: float) -> float | None:
-    """The delay in seconds of a Retry-After header, which holds a number or a date."""
-    import email.utils
-
-    value = value.strip()
-    if value.isascii() and value.isdecimal():
-        return float(value[:9])
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - now)
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return None
 
 
 class RequestTimer:

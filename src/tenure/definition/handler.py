@@ -19,7 +19,7 @@ from tenure.definition.job import JobOptions, normalise
 from tenure.definition.limits import check_key
 from tenure.definition.payload import PayloadShape, Shape, Upcaster, check_versions, upcast
 from tenure.definition.queues import Queues
-from tenure.definition.retry import RetryPolicy
+from tenure.definition.retry import Backoff, Policy, RetryPolicy, check_policy
 from tenure.errors import ForbiddenHandler, InvalidHandler, InvalidPayload, UnknownHandler
 from tenure.suggestions import nearest
 
@@ -54,7 +54,7 @@ class Handler:
     is_async: bool
     make: Callable[[], Any] | None = None
     defaults: dict[str, Any] = field(default_factory=dict)
-    retry: RetryPolicy | None = None
+    retry: Policy | None = None
     bind: Callable[..., dict[str, Any]] | None = None
     in_process: bool = False
     version: int = 1
@@ -73,6 +73,12 @@ class Handler:
     def with_breakers(self, breakers: Breakers) -> "Handler":
         """The same handler; its context finds these breakers."""
         return self if breakers is self.breakers else replace(self, breakers=breakers)
+
+    def with_default_retry(self, default: Policy) -> "Handler":
+        """The same handler; this policy decides where its own does not."""
+        if isinstance(self.retry, Backoff):
+            return self
+        return replace(self, retry=self.retry.with_default(default) if self.retry else default)
 
 
 def from_function(key: str, function: Callable[..., Any], options: HandlerOptions) -> Handler:
@@ -122,7 +128,8 @@ def from_class(key: str, cls: type, options: HandlerOptions) -> Handler:
 
 
 def _with_options(handler: Handler, options: dict[str, Any]) -> Handler:
-    retry, version = options.pop("retry", None), options.pop("payload_version", 1)
+    retry = check_policy(options.pop("retry", None), f"handler {handler.key!r}")
+    version = options.pop("payload_version", 1)
     upcasters, middleware = options.pop("upcasters", {}), options.pop("middleware", ())
     check_versions(handler.key, version, upcasters)
     _check_middleware(handler, middleware)
@@ -277,16 +284,18 @@ class Registry:
         breakers: Breakers = always_closed,
         missing: Mapping[str, str] | None = None,
         queues: Queues | None = None,
+        retry: Policy | None = None,
     ) -> None:
         """All handlers reach `breakers` through their context. `missing` says why a handler is not available here.
 
-        `queues` learn the queues of the handlers.
+        `queues` learn the queues of the handlers. `retry` is the policy of the app.
         """
         self._queues = queues or Queues()
         self._own: dict[str, Handler] = {}
         self._breakers = breakers
         self._missing = missing or {}
-        self._builtins = {handler.key: handler.with_breakers(breakers) for handler in builtins}
+        self._retry = retry
+        self._builtins = {handler.key: self._adopt(handler) for handler in builtins}
         self._wrapped = dict(self._builtins)
         self._middleware: list[Middleware] = []
         self._allowlists = {queue: frozenset(keys) for queue, keys in (allowlists or {}).items()}
@@ -298,8 +307,12 @@ class Registry:
             )
         if queue := handler.defaults.get("queue"):
             self._queues.know(queue)
-        self._own[handler.key] = handler = handler.with_breakers(self._breakers)
+        self._own[handler.key] = handler = self._adopt(handler)
         self._wrapped[handler.key] = handler.with_middleware(self._middleware)
+
+    def _adopt(self, handler: Handler) -> Handler:
+        adopted = handler.with_breakers(self._breakers)
+        return adopted if self._retry is None else adopted.with_default_retry(self._retry)
 
     def use(self, middleware: Middleware) -> None:
         """Wrap every handler: the registered ones, and those that are registered later."""

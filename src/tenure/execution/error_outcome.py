@@ -6,9 +6,12 @@ It runs in the process that called the handler, because the exception itself exi
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from tenure.clock import MICROSECOND, to_microseconds
 from tenure.definition.duration import Duration, to_moment, to_seconds
 from tenure.definition.failure import Failure, from_exception, storable
+from tenure.definition.retry import CheckedPolicy
 from tenure.errors import (
     Cancel,
     Cancelled,
@@ -44,18 +47,28 @@ def facts_of_error(error: BaseException, attempt: "Attempt", now: int) -> dict[s
     if isinstance(error, Fail):
         kind = "unfit" if isinstance(error, Refused) else "failed"
         return {"kind": kind, "failure": failure, "reason": storable(str(error.reason))}
-    return {"kind": "failed", "failure": failure}
+    return {"kind": "failed", "failure": failure, "delay": _policy_delay(error, attempt)}
+
+
+def _policy_delay(error: BaseException, attempt: "Attempt") -> float | None:
+    """The delay that a policy of the user wants; None if the worker can compute the delay, or the job has no retry."""
+    policy, envelope = attempt.handler.retry, attempt.envelope
+    if type(policy) is not CheckedPolicy or envelope.backoff is not UNSET or attempt.number > envelope.max_retries:
+        return None
+    return policy.delay(attempt.number, error if isinstance(error, Exception) else None)
 
 
 def _wait(error: Retry | Snooze, attempt: "Attempt", now: int) -> dict[str, Any]:
     try:
         if isinstance(error, Snooze):
-            delay = seconds_until(error.until, now, "the time of Snooze")
-            return {"kind": "postponed", "delay": delay, "reason": storable(str(error))}
-        asked = None if error.delay is None else seconds_until(error.delay, now, "the delay of Retry")
+            until = seconds_until(error.until, now, "the time of Snooze")
+            return {"kind": "postponed", "delay": until, "reason": storable(str(error))}
+        delay = seconds_until(error.delay, now, "the delay of Retry") if error.delay is not None else None
     except InvalidJob as invalid:
         return {"kind": "failed", "failure": from_exception(invalid, now, attempt.number)}
-    return {"kind": "retry", "failure": from_exception(error, now, attempt.number), "delay": asked}
+    if delay is None:
+        delay = _policy_delay(error, attempt)
+    return {"kind": "retry", "failure": from_exception(error, now, attempt.number), "delay": delay}
 
 
 def _timeout(error: DeadlineExceeded, attempt: "Attempt", now: int) -> Failure:

@@ -13,11 +13,10 @@ from msgspec import UNSET, Struct, structs
 
 from tenure.backends.messages import DEFAULT_SUSPECT_AFTER, Abandon, Ack, Charge, Lease, Nack, Park, Verdict
 from tenure.clock import MICROSECOND, Clock
-from tenure.definition.duration import to_seconds
 from tenure.definition.failure import Failure, from_exception, from_rejection
 from tenure.definition.handler import Registry
 from tenure.definition.job import DEFAULT_MAX_CRASHES
-from tenure.definition.retry import Backoff, RetryPolicy
+from tenure.definition.retry import Policy
 from tenure.errors import (
     GAVE_UP,
     ForbiddenHandler,
@@ -50,7 +49,7 @@ class JobDefaults(Struct, frozen=True, kw_only=True):
     workers or shared child processes vanished in a row while they ran it.
     """
 
-    retry: RetryPolicy
+    retry: Policy
     timeout: float | None = None
     unknown_timeout: float = 3600.0
     on_dead: Follower | None = None
@@ -209,7 +208,7 @@ UNSTARTED = "unstarted"
 def decide(
     attempt: Attempt,
     outcome: Outcome,
-    default: RetryPolicy,
+    default: Policy,
     run: Run | None = None,
     *,
     suspect_after: int = DEFAULT_SUSPECT_AFTER,
@@ -241,7 +240,7 @@ def run_of(attempt: Attempt, outcome: Outcome, worker: str | None) -> Run:
 
 
 def _decide_unsuccessful(
-    attempt: Attempt, outcome: Outcome, default: RetryPolicy, suspect_after: int
+    attempt: Attempt, outcome: Outcome, default: Policy, suspect_after: int
 ) -> Ack | Nack | Abandon:
     lease: Lease = attempt.ticket
     match outcome.kind:
@@ -265,15 +264,15 @@ def _decide_unsuccessful(
         return Abandon(lease=lease, reason=reason, charge="attempt", failure=outcome.failure)
     delay = outcome.delay
     if delay is None:
-        delay = _retry_delay(policy_for(attempt, default), lease.attempts + 1)
+        delay = policy_for(attempt, default).delay(lease.attempts + 1)
     return Nack(lease=lease, delay=delay, charge="attempt", failure=outcome.failure, reason=outcome.kind)
 
 
-def _crashed(attempt: Attempt, lease: Lease, outcome: Outcome, default: RetryPolicy) -> Nack | Abandon:
+def _crashed(attempt: Attempt, lease: Lease, outcome: Outcome, default: Policy) -> Nack | Abandon:
     """After the first crash the job runs again at once, after later ones with backoff, up to `max_crashes`."""
     if lease.crashes >= _crash_budget(attempt.envelope):
         return Abandon(lease=lease, reason="crash_loop", charge="crash", failure=outcome.failure)
-    delay = _retry_delay(policy_for(attempt, default), lease.crashes) if lease.crashes else 0.0
+    delay = policy_for(attempt, default).delay(lease.crashes) if lease.crashes else 0.0
     return Nack(lease=lease, delay=delay, charge="crash", failure=outcome.failure, reason=outcome.reason)
 
 
@@ -281,19 +280,10 @@ def _crash_budget(envelope: Envelope) -> int:
     return DEFAULT_MAX_CRASHES if envelope.max_crashes is UNSET else envelope.max_crashes
 
 
-def policy_for(attempt: Attempt, default: RetryPolicy) -> RetryPolicy:
+def policy_for(attempt: Attempt, default: Policy) -> Policy:
     """The job's own policy, else its handler's, else the app's."""
     backoff = attempt.envelope.backoff
     return backoff if backoff is not UNSET else attempt.handler.retry or default
-
-
-def _retry_delay(policy: RetryPolicy, retry: int) -> float:
-    """Seconds before a retry. If the user's policy raises or returns no valid number, the default backoff is used."""
-    try:
-        return to_seconds(policy.delay(retry), "the delay of a retry policy")
-    except Exception:
-        logger.exception("retry policy %r failed on retry %d; the default backoff is used instead", policy, retry)
-        return Backoff().delay(retry)
 
 
 def refuse(lease: Lease, envelope: Envelope, now: int) -> Verdict | None:

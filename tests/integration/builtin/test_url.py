@@ -5,13 +5,12 @@ import ssl
 import sys
 import threading
 import time
-from email.utils import formatdate
 
 import pytest
 import trustme
 
 from tenure import Context, Retry
-from tenure.builtin.url import Request, RequestTimer, Sender, retry_after, start_tls
+from tenure.builtin.url import Request, RequestTimer, Sender, start_tls
 from tenure.builtin.url_destination import parse_url
 from tenure.errors import Refused, RequestFailed, UnknownHandler
 from tenure.permissions import Http
@@ -252,24 +251,6 @@ def test_retry_after_is_bounded(serve):
         send(f"http://api.test:{server.port}/", server, max_retry_after=60)
 
     assert caught.value.delay == 60
-
-
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        ("0", 0),
-        (" 120 ", 120),
-        ("9" * 400, 999999999),
-        (formatdate(1_000_090, usegmt=True), 90),
-        (formatdate(999_000, usegmt=True), 0),
-        ("", None),
-        ("soon", None),
-        ("-5", None),
-        ("\u0661", None),
-    ],
-)
-def test_retry_after_is_a_number_of_seconds_or_a_date(value, seconds):
-    assert retry_after(value, 1_000_000.0) == seconds
 
 
 def test_a_large_body_is_cut(serve):

@@ -1,12 +1,14 @@
-"""Backoff: how long a failed job waits."""
+"""Retry policies: how long a failed job waits."""
+
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenure import Backoff, RetryPolicy
-from tenure.definition.retry import retry_delay
-from tenure.errors import InvalidJob
+from tenure import Backoff, RetryAfter, RetryPolicy, Tenure
+from tenure.definition.retry import check_policy, retry_delay
+from tenure.errors import InvalidHandler, InvalidJob
 
 chances = st.floats(0, 1, exclude_max=True)
 backoffs = st.builds(
@@ -101,9 +103,93 @@ def test_an_unknown_strategy_is_refused():
         Backoff("linear")  # type: ignore[arg-type]
 
 
-def test_anything_with_a_delay_method_is_a_retry_policy():
-    class Patient:
-        def delay(self, retry):
-            return 60.0 * retry
+class Patient:
+    def delay(self, retry, error):
+        return 60.0 * retry
 
+
+class Answering:
+    """Returns what it was made with, or raises it."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def delay(self, retry, error):
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+def test_anything_with_a_delay_method_is_a_retry_policy():
     assert isinstance(Patient(), RetryPolicy)
+    assert isinstance(Backoff(), RetryPolicy)
+    assert isinstance(RetryAfter(), RetryPolicy)
+
+
+def test_a_policy_gets_the_number_of_the_retry_and_the_error():
+    seen = []
+
+    class Curious:
+        def delay(self, retry, error):
+            seen.append((retry, error))
+            return 1
+
+    error = ConnectionError("no")
+    assert check_policy(Curious(), "handler 'ping'").delay(3, error) == 1.0
+    assert seen == [(3, error)]
+
+
+@pytest.mark.parametrize(("answer", "seconds"), [(2, 2.0), (0, 0.0), ("10m", 600.0), (timedelta(minutes=1), 60.0)])
+def test_a_policy_may_answer_with_any_duration(answer, seconds):
+    assert check_policy(Answering(answer), "the app").delay(1) == seconds
+
+
+def test_none_leaves_the_decision_to_the_default_and_is_not_logged(caplog):
+    policy = check_policy(Answering(None), "handler 'ping'")
+
+    assert policy.with_default(Backoff("fixed", base=7)).delay(1) == 7.0
+    assert 4.0 <= policy.delay(1) <= 6.0
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [-1.0, float("nan"), float("inf"), "soon", [5], timedelta(seconds=-1), True, ValueError("no"), SystemExit(1)],
+)
+def test_a_policy_without_a_valid_answer_is_logged_once_and_the_default_decides(caplog, answer):
+    policy = check_policy(Answering(answer), "handler 'ping'").with_default(Backoff("fixed", base=7))
+
+    assert [policy.delay(retry) for retry in (1, 2, 3)] == [7.0, 7.0, 7.0]
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "the retry policy of handler 'ping' failed on retry 1; the default backoff is used instead"
+    )
+
+
+class Old:
+    def delay(self, retry):
+        return 1.0
+
+
+class Greedy:
+    def delay(self, retry, error, context):
+        return 1.0
+
+
+class Later:
+    async def delay(self, retry, error):
+        return 1.0
+
+
+@pytest.mark.parametrize("policy", [Old(), Greedy()])
+def test_a_policy_that_does_not_take_the_error_is_refused_where_it_is_given(policy):
+    with pytest.raises(InvalidHandler, match=r"the retry policy of the app takes \(.*\); write it as delay\(self"):
+        Tenure("memory://", retry=policy)
+    with pytest.raises(InvalidHandler, match="the retry policy of handler 'ping' takes"):
+        Tenure("memory://").job(name="ping", retry=policy)(lambda: None)
+
+
+@pytest.mark.parametrize("policy", [3, "exponential", Patient, Later(), object(), lambda retry, error: 1])
+def test_what_is_no_policy_is_refused(policy):
+    with pytest.raises(InvalidHandler, match=r"must be an object with a method delay\(retry, error\)"):
+        check_policy(policy, "the app")

@@ -1,6 +1,5 @@
 """What follows from an outcome: done, retry, or dead."""
 
-import logging
 from datetime import UTC, datetime
 
 import pytest
@@ -20,14 +19,6 @@ SLOW = Backoff("fixed", base=60.0)
 
 def outcome(kind, **facts):
     return Outcome(kind=kind, started=NOW, seconds=0.5, **facts)
-
-
-class Broken:
-    def __init__(self, delay):
-        self._delay = delay
-
-    def delay(self, retry):
-        return self._delay / 1
 
 
 def test_success_is_acked_with_its_output(attempt_of):
@@ -172,15 +163,22 @@ def test_the_policy_of_the_job_goes_before_all_others(attempt_of):
     assert policy_for(attempt, SLOW) == Backoff("none")
 
 
-@pytest.mark.parametrize("delay", [-1.0, float("nan"), float("inf"), "soon", None])
-def test_a_policy_that_gives_no_delay_is_replaced_by_the_default_backoff(attempt_of, caplog, delay):
-    attempt = attempt_of(Job(handler="ping", max_retries=1))
+class Asked:
+    def delay(self, retry, error):
+        return 60 * retry if error is None else "1h"
 
-    with caplog.at_level(logging.ERROR):
-        verdict = decide(attempt, outcome("failed", failure=FAILURE), Broken(delay))
 
-    assert 4.0 <= verdict.delay <= 6.0
-    assert "the default backoff is used instead" in caplog.text
+@pytest.mark.parametrize(("kind", "delay"), [("timed_out", 180.0), ("failed", 180.0)])
+def test_a_policy_of_the_user_is_asked_without_an_error_where_the_handler_could_not_ask_it(attempt_of, kind, delay):
+    attempt = attempt_of(Job(handler="ping", max_retries=9), retry=Asked(), attempts=2)
+
+    assert decide(attempt, outcome(kind, failure=FAILURE), QUICK).delay == delay
+
+
+def test_a_policy_of_the_user_is_asked_after_a_crash(attempt_of):
+    attempt = attempt_of(retry=Asked(), crashes=2)
+
+    assert decide(attempt, outcome("crashed", failure=FAILURE), QUICK).delay == 120.0
 
 
 @pytest.mark.parametrize(("max_crashes", "crashes"), [(3, 4), (0, 1), (1, 2), (3, 99)])
