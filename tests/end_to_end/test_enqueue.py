@@ -1,5 +1,7 @@
 """`tenure enqueue`."""
 
+from datetime import datetime
+
 import pytest
 
 
@@ -20,6 +22,36 @@ def test_enqueue_takes_every_option_of_a_job(tenure):
         "name": "one and two", "max_retries": 3, "timeout": 30.0, "idempotency_key": "k1",
     }  # fmt: skip
     assert {name: job[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "due"),
+    [
+        ("2041-03-01T09:00", "2041-03-01T08:00:00+00:00"),
+        ("2041-03-01 09:00 America/New_York", "2041-03-01T14:00:00+00:00"),
+        ("2041-03-01T09:00:00Z", "2041-03-01T09:00:00+00:00"),
+        ("2245741920", "2041-03-01T09:12:00+00:00"),
+    ],
+)
+def test_at_takes_a_time_in_the_zone_of_the_app(tenure, text, due):
+    tenure.environment["TENURE_TIMEZONE"] = "Europe/Madrid"
+
+    job = tenure.json("jobs", "show", tenure.enqueue("add", "--payload", '{"a": 1}', "--at", text))
+
+    assert (job["state"], datetime.fromisoformat(job["due_at"])) == ("delayed", datetime.fromisoformat(due))
+
+
+def test_at_takes_a_phrase(tenure):
+    assert tenure.state(tenure.enqueue("add", "--payload", '{"a": 1}', "--at", "in 2 days")) == "delayed"
+
+
+def test_a_time_that_cannot_be_read_and_two_starts_are_refused(tenure):
+    unread = tenure("enqueue", "add", "--at", "someday")
+    both = tenure("enqueue", "add", "--at", "noon", "--delay", "10m")
+
+    assert unread.returncode == both.returncode == 2
+    assert "--at 'someday' is not a time; write a datetime" in unread.stderr
+    assert "give either --delay TIME or --at TIME" in both.stderr
 
 
 def test_a_job_that_is_not_started_in_time_expires(tenure):

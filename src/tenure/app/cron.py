@@ -3,11 +3,13 @@
 import pkgutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tenure.app.open_backends import check_may_leave_process
 from tenure.backends.contract import Parts
 from tenure.backends.ledger import ALL_SCHEDULES, Ledger, TickRecord, TickState
+from tenure.clock import to_microseconds
 from tenure.cron.builder import Schedules
 from tenure.cron.decision import PlannedTick, plan, reason_to_skip
 from tenure.cron.follow_up import RunInline
@@ -16,6 +18,7 @@ from tenure.cron.publisher import TickPublisher
 from tenure.cron.schedule import DueTick, Schedule, tick_id
 from tenure.cron.scheduler import Scheduler
 from tenure.cron.tick_recorder import TickRecorder
+from tenure.definition.moment import to_instant
 from tenure.errors import SettingsError
 from tenure.events import Listeners
 
@@ -72,8 +75,10 @@ class Cron:
 
         return [TickRecorder(ledger, self.listeners, release)]
 
-    def run(self, at: int | None = None, only: Collection[str] = ()) -> list[TickResult]:
+    def run(self, at: datetime | str | int | None = None, only: Collection[str] = ()) -> list[TickResult]:
         """Run the ticks of this minute and those missed before; or the ticks of another time, or of named schedules.
+
+        `at` is a datetime, text as for the option `at` of a job, or UTC microseconds as in the record of a tick.
 
         Jobs are put on their queues; those that are inline run here, one after the other.
         """
@@ -82,6 +87,8 @@ class Cron:
         runner = InlineTickRunner(self.publisher(ledger))
         scheduler = self.scheduler(lambda schedule, tick: inline.append((schedule, tick)))
         now = ledger.time()
+        if isinstance(at, (datetime, str)):
+            at = to_microseconds(to_instant(at, "at", now, self.schedules.timezone))
         moment = now if at is None else at
         steps = plan(self.schedules.all(), moment, self.environment, only)
         reasons = {

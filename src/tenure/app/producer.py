@@ -15,8 +15,9 @@ from tenure.backends.messages import Message, enqueued_events
 from tenure.backends.records import CancelResult, RescheduleResult
 from tenure.backends.url import without_secrets
 from tenure.clock import to_microseconds
-from tenure.definition.duration import Duration, to_moment, to_seconds
+from tenure.definition.duration import Duration, to_seconds
 from tenure.definition.job import Job
+from tenure.definition.moment import When, to_instant
 from tenure.errors import BackendError, BackendUnavailable, PartialPut, TenureError
 from tenure.events import CancelRequested, Enqueued, Listeners
 
@@ -113,7 +114,7 @@ class Producer:
         return results
 
     def reschedule(
-        self, ids: Iterable[str], delay: Duration = 0, at: datetime | None = None, backend: str | None = None
+        self, ids: Iterable[str], delay: Duration = 0, at: When | None = None, backend: str | None = None
     ) -> dict[str, RescheduleResult]:
         control = self._backends.get(backend).backend.control
         if control is None:
@@ -121,12 +122,15 @@ class Producer:
                 f"the backend {without_secrets(self._backends.url(backend))!r} cannot reschedule jobs: "
                 "it cannot find a job by its id; enqueue the job again with the new time"
             )
-        due = 0 if at is None else to_microseconds(to_moment(at, "the time to reschedule to"))
+        due = 0 if at is None else to_microseconds(self._instant(at))
         seconds = to_seconds(delay, "the delay to reschedule by")
         results: dict[str, RescheduleResult] = {}
         for chunk in _chunks(ids, CHUNK):
             results.update(control.reschedule(chunk, due=due, delay=seconds))
         return results
+
+    def _instant(self, at: When) -> datetime:
+        return to_instant(at, "the time to reschedule to", self._sealer.clock.now(), self._sealer.timezone)
 
     def _emit_enqueued(self, messages: Sequence[Message]) -> None:
         for event in enqueued_events(messages) if self._listeners else ():

@@ -6,7 +6,6 @@ import logging
 import os
 import pkgutil
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
@@ -44,6 +43,7 @@ from tenure.definition.handler import HandlerOptions, Middleware, Registry, from
 from tenure.definition.job import Job
 from tenure.definition.job_function import JobFunction
 from tenure.definition.job_handle import JobHandle, handles
+from tenure.definition.moment import When
 from tenure.definition.queues import QueueClass, Queues
 from tenure.definition.retry import Backoff, RetryPolicy, check_policy
 from tenure.errors import SettingsError, TenureError
@@ -105,7 +105,7 @@ class Tenure:
         if tracing:
             self.registry.use(tracing.around)
             self.registry.use(tracing.around_async)
-        self._sealer = Sealer(self.registry, self.queues, self.clock, tracing)
+        self._sealer = Sealer(self.registry, self.queues, self.clock, tracing, self.settings.timezone)
         self._producer = Producer(self._backends, self._sealer, self.listeners)
         self._client = AppClient(self.parts, self.open_backend, self._producer, self.registry, self.settings.sensitive)
         self.schedules = schedules_of(self)
@@ -192,7 +192,7 @@ class Tenure:
         return self._client.on(backend).cancel(id)
 
     def reschedule(
-        self, id: str, *, delay: Duration = 0, at: datetime | None = None, backend: str | None = None
+        self, id: str, *, delay: Duration = 0, at: When | None = None, backend: str | None = None
     ) -> RescheduleResult:
         """As `app.handle(id).reschedule(...)`."""
         return self._client.on(backend).reschedule(id, delay, at)
@@ -202,7 +202,7 @@ class Tenure:
         return self._producer.cancel(ids, backend)
 
     def reschedule_many(
-        self, ids: Iterable[str], *, delay: Duration = 0, at: datetime | None = None, backend: str | None = None
+        self, ids: Iterable[str], *, delay: Duration = 0, at: When | None = None, backend: str | None = None
     ) -> dict[str, RescheduleResult]:
         """Reschedule many waiting jobs, a thousand per round trip; return the result for each id."""
         return self._producer.reschedule(ids, delay, at, backend)

@@ -5,7 +5,6 @@ A plain number is a duration in seconds.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -18,11 +17,13 @@ from tenure.backends.records import JobRecord
 from tenure.cli.errors import CommandError
 from tenure.cli.queue_names import find_queue
 from tenure.clock import MICROSECOND, to_microseconds
-from tenure.definition.cron_expression import find_zone
 from tenure.definition.duration import to_seconds
+from tenure.definition.moment import to_instant
 from tenure.errors import JobNotFound
 
-at_option = click.option("--at", "at", metavar="TIME", help="Use this time instead of now, such as 2026-03-29T02:30.")
+at_option = click.option(
+    "--at", metavar="TIME", help="Use this time instead of now: 2026-03-29T02:30, 'tomorrow 9:00'."
+)
 
 
 def number_or_text(text: str) -> float | str:
@@ -43,15 +44,12 @@ def describe_duration(text: str) -> str:
     return f"{text} s" if isinstance(number_or_text(text), float) else text
 
 
-def parse_time(app: Tenure, text: str | None) -> int:
+def parse_time(app: Tenure, text: str | None, option: str = "--at") -> int:
     """A time in UTC microseconds, now if no text; a time without an offset is in the app's time zone."""
+    now = app.clock.now()
     if text is None:
-        return app.clock.now()
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise CommandError(f"{text!r} is not a time; write it as 2026-03-29T02:30 or 2026-03-29T02:30+01:00") from None
-    return to_microseconds(moment if moment.tzinfo else moment.replace(tzinfo=find_zone(app.settings.timezone)))
+        return now
+    return to_microseconds(to_instant(number_or_text(text), option, now, app.settings.timezone))
 
 
 C = TypeVar("C", bound=Callable[..., Any])

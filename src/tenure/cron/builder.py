@@ -140,7 +140,7 @@ class Schedules:
 
     def __init__(self, timezone: str, check: Callable[[Schedule], Any], register: Callable[[], None]) -> None:
         """`check` raises if a schedule could never run; `register` is called once, before the first read."""
-        self._timezone = timezone
+        self.timezone = timezone
         self._check = check
         self._register: Callable[[], None] | None = register
         self._builders: list[ScheduleBuilder] = []
@@ -155,7 +155,7 @@ class Schedules:
         found: dict[str, Schedule] = {}
         self._drop_refused()
         for builder in self._builders:
-            schedule = builder.freeze(self._timezone)
+            schedule = builder.freeze(self.timezone)
             self._check_job(schedule)
             if schedule.name in found:
                 raise InvalidSchedule(

@@ -1,7 +1,7 @@
 """JobBuilder: describes a job by chained calls, `define("report").queue("slow").max_retries(3).dispatch()`."""
 
 from collections.abc import Callable, Iterable
-from datetime import datetime, time
+from datetime import time
 from typing import Any, Literal, Self, Unpack
 
 from tenure.definition.cron_expression import (
@@ -18,6 +18,7 @@ from tenure.definition.cron_expression import (
 from tenure.definition.duration import Duration
 from tenure.definition.job import Job, JobOptions, PriorityName
 from tenure.definition.job_handle import JobHandle
+from tenure.definition.moment import When
 from tenure.definition.retry import Backoff, Strategy
 
 Dispatch = Callable[[Job, str | None], JobHandle[Any]]
@@ -58,13 +59,13 @@ class JobBuilder:
     def timeout(self, timeout: Duration | None) -> Self:
         return self.options(timeout=timeout)
 
-    def scheduled_at(self, moment: datetime) -> Self:
+    def scheduled_at(self, moment: When) -> Self:
         return self.options(at=moment)
 
     def delay(self, delay: Duration) -> Self:
         return self.options(delay=delay)
 
-    def expires_at(self, moment: datetime) -> Self:
+    def expires_at(self, moment: When) -> Self:
         return self.options(expires_at=moment)
 
     def single_instance(self, single: bool = True) -> Self:

@@ -6,15 +6,22 @@ from datetime import UTC, datetime, timedelta
 from tenure.definition.limits import CENTURY, shown
 from tenure.errors import InvalidJob
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|min|s|m|h|d|w)")
+_UNITS = {  # seconds, by the words that users write
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 0.001),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86400.0),
+    **dict.fromkeys(("w", "week", "weeks"), 604800.0),
+}
+_PART = re.compile(rf"([0-9]+(?:\.[0-9]+)?)\s*({'|'.join(sorted(_UNITS, key=len, reverse=True))})(?![a-z])")
 _WHOLE = re.compile(rf"\s*(?:{_PART.pattern}\s*)+")
 
 Duration = float | int | timedelta | str
 
 
 def to_seconds(value: Duration, what: str = "duration") -> float:
-    """Seconds from a number, a timedelta or text such as "10m" or "1h 30m"."""
+    """Seconds from a number, a timedelta or text such as "10m", "1h 30m" or "10 minutes"."""
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
     elif isinstance(value, str):
@@ -51,5 +58,6 @@ def to_moment(value: datetime, what: str) -> datetime:
 
 def _parse(text: str, what: str) -> float:
     if len(text) > 64 or not _WHOLE.fullmatch(text):
-        raise InvalidJob(f'{what} {text!r:.80} is not a duration; write it as "30s", "10m", "1h 30m" or "2d"')
+        forms = '"30s", "10m", "1h 30m", "10 minutes" or "2d"'
+        raise InvalidJob(f"{what} {text!r:.80} is not a duration; write it as {forms}")
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))

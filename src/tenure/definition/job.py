@@ -14,7 +14,7 @@ from typing import Any, Literal, TypedDict, Unpack, get_type_hints
 
 from msgspec import Struct, structs
 
-from tenure.definition.duration import Duration, to_moment, to_seconds
+from tenure.definition.duration import Duration, to_seconds
 from tenure.definition.limits import (
     Count,
     Crashes,
@@ -28,6 +28,7 @@ from tenure.definition.limits import (
     check_queue,
     shown,
 )
+from tenure.definition.moment import When, check_moment
 from tenure.definition.retry import Backoff, Strategy
 from tenure.errors import InvalidJob
 from tenure.guards.rate_limit import parse_rate
@@ -55,8 +56,8 @@ class JobOptions(TypedDict, total=False):
     max_retries: int
     timeout: Duration | None
     delay: Duration
-    at: datetime | None
-    expires_at: datetime | None
+    at: When | None
+    expires_at: When | None
     single_instance: bool
     idempotency_key: str | None
     idempotency_ttl: Duration | None
@@ -91,7 +92,7 @@ class JobFields(JobOptions, total=False):
 class Job(Struct, frozen=True, kw_only=True):
     """Immutable; `job.replace(priority=8)` gives a changed copy.
 
-    `at` and `delay` set the earliest start, `expires_at` the latest.
+    `at` and `delay` set the earliest start, `expires_at` the latest; text is a phrase, read when the job is enqueued.
     `then`, `on_failure` and `finally_` are enqueued when the job ends that way; the jobs of `chain` run one after the
     other as long as each succeeds.
     `idempotency_key`, `single_instance`, `at_most`, `rate` and `breaker` are guards: conditions for the job to start.
@@ -108,8 +109,8 @@ class Job(Struct, frozen=True, kw_only=True):
     max_retries: Count = 0
     timeout: Length | None = None
     delay: Delay = 0.0
-    at: datetime | None = None
-    expires_at: datetime | None = None
+    at: datetime | str | None = None
+    expires_at: datetime | str | None = None
     single_instance: bool = False
     idempotency_key: Text | None = None
     idempotency_ttl: Length | None = None
@@ -171,9 +172,9 @@ class Job(Struct, frozen=True, kw_only=True):
         if self.delay and self.at is not None:
             raise InvalidJob("a job takes either delay or at, not both")
         if self.at is not None:
-            to_moment(self.at, "at")
+            check_moment(self.at, "at")
         if self.expires_at is not None:
-            to_moment(self.expires_at, "expires_at")
+            check_moment(self.expires_at, "expires_at")
 
 
 _BOUNDS = bounds_of(get_type_hints(Job, include_extras=True))
@@ -226,8 +227,8 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "delay": lambda length: to_seconds(length, "delay"),
     "idempotency_ttl": lambda length: to_seconds(length, "idempotency_ttl"),
     "rate": lambda rate: str(parse_rate(rate)),
-    "at": lambda moment: to_moment(moment, "at"),
-    "expires_at": lambda moment: to_moment(moment, "expires_at"),
+    "at": lambda moment: check_moment(moment, "at"),
+    "expires_at": lambda moment: check_moment(moment, "expires_at"),
     "backoff": _backoff,
     **dict.fromkeys((*FOLLOWERS, "environments", "depends_on"), _tuple),
 }

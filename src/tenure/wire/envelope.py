@@ -32,6 +32,7 @@ from tenure.definition.limits import (
     check_text,
     is_key,
 )
+from tenure.definition.moment import to_instant
 from tenure.definition.payload import find_json_fault, plain_text
 from tenure.definition.retry import Backoff
 from tenure.errors import BadSignature, InvalidJob, InvalidPayload, Malformed, WrongAudience
@@ -160,7 +161,7 @@ class Wire:
             job.meta or UNSET,
             self._audience,
             to_datetime(now),
-            job.expires_at or UNSET,
+            to_instant(job.expires_at, "expires_at", now, "UTC") if job.expires_at else UNSET,
             UNSET if version == 1 else version,
             callbacks or UNSET,
             job.idempotency_ttl or UNSET,
@@ -315,9 +316,9 @@ def _name(audience: str | UnsetType) -> str:
 
 
 def due_at(job: Job, now: int) -> int:
-    """When the job may start, in UTC microseconds; 0 if it may start at once."""
+    """When the job may start, in UTC microseconds; 0 if it may start at once. A phrase is read in UTC."""
     if job.at is not None:
-        return to_microseconds(job.at)
+        return to_microseconds(to_instant(job.at, "at", now, "UTC"))
     return now + round(job.delay * 1_000_000) if job.delay else 0
 
 

@@ -1,6 +1,6 @@
 """Calls that a type checker must refuse: each line marked as an error, and no other."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tenure import Context, Job, Tenure
 
@@ -42,7 +42,7 @@ send.using(retries=3)  # error
 send.using(priority="urgent")  # error
 send.using(max_retries="3")  # error
 send.using(handler="other")  # error
-send.using(at="tomorrow")  # error
+send.using(at=b"tomorrow")  # error
 send_with_options.enqueue(7, "bye")  # error
 send_with_options.enqueue(text="bye")  # error
 ping.enqueue()  # error
@@ -59,7 +59,7 @@ Job(payload=1)  # error
 Job(handler="send", priority="high")  # error
 app.define("send").options(retries=3)  # error
 app.define("send").priority("urgent")  # error
-app.define("send").scheduled_at("tomorrow")  # error
+app.define("send").scheduled_at(timedelta(1))  # error
 app.schedule(send).daily()  # error
 app.schedule("send").misfire("some")  # error
 app.schedule("send").overlap("never")  # error

@@ -193,9 +193,9 @@ def test_a_delay_of_another_type_is_refused_with_what_to_write(delay):
         Job(handler="report").replace(delay=delay)
 
 
-@pytest.mark.parametrize("text", ["", "soon", "10", "10 minutes", "m", "-5m", "5m!", "1h, 30m"])
+@pytest.mark.parametrize("text", ["", "soon", "10", "10 minuets", "m", "-5m", "5m!", "1h, 30m"])
 def test_text_that_is_no_duration_is_refused_with_examples(text):
-    with pytest.raises(InvalidJob, match='is not a duration; write it as "30s", "10m", "1h 30m" or "2d"'):
+    with pytest.raises(InvalidJob, match='is not a duration; write it as "30s", "10m", "1h 30m", "10 minutes" or "2d"'):
         Job(handler="report").replace(delay=text)
 
 
@@ -212,9 +212,9 @@ def test_a_job_is_never_made_with_a_naive_datetime(field):
 
 
 @pytest.mark.parametrize("field", ["at", "expires_at"])
-def test_a_moment_must_be_a_datetime(field):
-    with pytest.raises(InvalidJob, match=f"{field} must be a datetime, not '2030-01-01'"):
-        Job(handler="report").replace(**{field: "2030-01-01"})
+def test_a_moment_has_one_of_the_known_forms(field):
+    with pytest.raises(InvalidJob, match=f"{field} must be a datetime with a time zone, epoch seconds, ISO text"):
+        Job(handler="report").replace(**{field: b"2030-01-01"})
 
 
 @pytest.mark.parametrize("queue", ["a", "emails", "e-mails.v2_x", "0", "A" * 100])

@@ -54,7 +54,7 @@ def run(ctx: click.Context, dry_run: bool | None, only: tuple[str, ...], at: str
             if dry_run is None:
                 click.echo("Nothing was run: --at only shows the plan. Add --no-dry-run to run these ticks.", err=True)
             return
-        ran = app.cron.run(None if at is None else parse_time(app, at), only)
+        ran = app.cron.run(None if at is None else to_datetime(parse_time(app, at)), only)
     _print_ran(ran, as_json)
     if any(each.is_new and each.record.state == "failed" for each in ran):
         ctx.exit(EXIT_JOBS_DIED)

@@ -9,7 +9,7 @@ from tenure.app import Tenure
 from tenure.backends.url import without_secrets
 from tenure.cli import output
 from tenure.cli.app_loader import app_with_handlers
-from tenure.cli.arguments import number_or_text, parse_microseconds
+from tenure.cli.arguments import number_or_text, parse_microseconds, parse_time
 from tenure.cli.errors import CommandError
 from tenure.cli.queue_names import find_queue
 from tenure.clock import to_datetime
@@ -23,6 +23,7 @@ from tenure.clock import to_datetime
 @click.option("--queue", metavar="NAME", help="Instead of the handler's own queue.")
 @click.option("--priority", metavar="N", help="0 to 9 (higher runs sooner), or low, normal, high.")
 @click.option("--delay", metavar="TIME", help="Start only after this time: 90, 30s, 10m, '1h 30m'.")
+@click.option("--at", metavar="TIME", help="Start only at this time: 2026-03-29T02:30, 'tomorrow 09:00'.")
 @click.option("--expires", metavar="TIME", help="Expire the job unless it starts within this time: 90, 30s, 10m.")
 @click.option("--name", metavar="TEXT", help="A name for people to read.")
 @click.option("--max-retries", type=int, metavar="N", help="How often to retry after a failure.")
@@ -36,8 +37,12 @@ from tenure.clock import to_datetime
 @click.option("--breaker", metavar="NAME", help="Wait while this circuit breaker is open.")
 @click.option("--unique", metavar="TEXT", help="Do nothing while another job with this text waits or runs.")
 @output.json_option
-def enqueue(handler: str, payload: str | None, expires: str | None, as_json: bool, **options: Any) -> None:
+def enqueue(
+    handler: str, payload: str | None, at: str | None, expires: str | None, as_json: bool, **options: Any
+) -> None:
     """Put one job for HANDLER on its queue, and print its id."""
+    if at is not None and options["delay"] is not None:
+        raise CommandError("give either --delay TIME or --at TIME")
     with app_with_handlers() as app:
         if app.backend.in_process and not app.backend.runs_on_put:
             raise CommandError(
@@ -45,6 +50,8 @@ def enqueue(handler: str, payload: str | None, expires: str | None, as_json: boo
                 "that processes share, such as sqlite:///jobs.db, or enqueue the job in the process of the worker"
             )
         given = {name: _parse_option(name, value) for name, value in options.items() if value is not None}
+        if at is not None:
+            given["at"] = to_datetime(parse_time(app, at))
         if expires is not None:
             given["expires_at"] = to_datetime(app.clock.now() + parse_microseconds(expires, "--expires"))
         if "queue" in given:

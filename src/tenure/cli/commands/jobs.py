@@ -101,7 +101,7 @@ def cancel(ids: tuple[str, ...], as_json: bool) -> None:
 @jobs.command()
 @_ids_argument
 @click.option("--delay", metavar="TIME", help="Start only after this time: 90, 30s, 10m; 0 is at once.")
-@click.option("--at", metavar="TIME", help="Start at this time, such as 2026-03-29T02:30.")
+@click.option("--at", metavar="TIME", help="Start at this time: 2026-03-29T02:30, 'tomorrow 09:00'.")
 @output.json_option
 def reschedule(ids: tuple[str, ...], delay: str | None, at: str | None, as_json: bool) -> None:
     """Change when waiting jobs may start."""
