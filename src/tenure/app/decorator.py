@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
+from tenure.definition.callables import check_function
 from tenure.definition.context import Context
 from tenure.definition.handler import HandlerOptions, Registry, from_function
 from tenure.definition.job_function import Enqueue, JobFunction
@@ -27,6 +28,7 @@ class Decorator:
 
     def __call__(self, function: Any, /) -> Any:
         options: HandlerOptions = {**self._options}
+        check_function(function, has_key=bool(options.get("name")))
         key = options.pop("name", None) or function.__name__
         handler = from_function(key, function, options)
         self._registry.add(handler)

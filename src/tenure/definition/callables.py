@@ -31,6 +31,37 @@ def refuse_generator(function: Any, what: str) -> None:
         )
 
 
+def check_function(function: Any, *, has_key: bool) -> None:
+    """Refuse what `@app.job` cannot make a job of, with a message that says what to write."""
+    if inspect.iscoroutine(function):
+        function.close()
+        raise InvalidHandler(f"@app.job was given a coroutine, {function!r:.80}; pass the function, without calling it")
+    if isinstance(function, (staticmethod, classmethod)):
+        raise InvalidHandler(
+            f"@app.job cannot make a job of the {type(function).__name__} {name_of(function)!r}; "
+            "move the function out of its class"
+        )
+    if inspect.isclass(function):
+        raise InvalidHandler(
+            f"@app.job takes functions, and {name_of(function)!r} is a class; give it a method handle(self, ...) and "
+            f'write app.register("key", {function.__name__})'
+        )
+    if not callable(function):
+        raise InvalidHandler(
+            f"@app.job takes a function, got {function!r:.80}; options have names: "
+            '@app.job(queue="emails", max_retries=3)'
+        )
+    if not has_key and not _has_plain_name(function):
+        raise InvalidHandler(
+            f"{name_of(function)} has no name that could be its key; write a function with def, or give it a key: "
+            '@app.job(name="key")'
+        )
+
+
+def _has_plain_name(function: Any) -> bool:
+    return getattr(function, "__name__", "<lambda>") != "<lambda>"
+
+
 def check_callable(function: Any, what: str) -> None:
     """Refuse what cannot be called, and generator functions."""
     if not callable(function):

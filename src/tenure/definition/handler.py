@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 
@@ -98,7 +98,7 @@ def from_function(key: str, function: Callable[..., Any], options: HandlerOption
     return _with_options(handler, dict(options))
 
 
-def from_class(key: str, cls: type, options: HandlerOptions) -> Handler:
+def from_class(key: str, cls: Any, options: HandlerOptions) -> Handler:
     """A handler from a class; class attributes named like options (`max_retries = 3`) are defaults.
 
     Each attempt gets a new instance. `handle` may take the context, the payload (as its declared type), or both.
@@ -106,6 +106,12 @@ def from_class(key: str, cls: type, options: HandlerOptions) -> Handler:
     `after_run(context, outcome)` always runs and cannot change the outcome.
     """
     check_key(key)
+    if not isinstance(cls, type):
+        what = f"the function {name_of(cls)!r}" if inspect.isroutine(cls) else f"{cls!r:.80}"
+        raise InvalidHandler(
+            f"app.register({key!r}, ...) takes a class with a method handle(self, ...), got {what}; "
+            f"write @app.job(name={key!r}) above a function"
+        )
     method = getattr(cls, "handle", None)
     if not callable(method):
         raise InvalidHandler(f"handler class {cls.__qualname__!r} for key {key!r} needs a method handle(self, ...)")
@@ -171,11 +177,21 @@ def _call_inside(middleware: Middleware, call: Callable[..., Any], *arguments: A
 def _parameters(function: Callable[..., Any], skip: int = 0) -> tuple[list[inspect.Parameter], bool]:
     """The parameters that the payload fills, and whether the first argument is a Context."""
     parameters = list(inspect.signature(function).parameters.values())[skip:]
-    first = parameters[0] if parameters else None
-    wants_context = first is not None and _hints(function).get(first.name) is Context
+    first, hints = parameters[0] if parameters else None, _hints(function)
+    wants_context = first is not None and hints.get(first.name) is Context and first.kind is not first.KEYWORD_ONLY
     if wants_context:
         parameters = parameters[1:]
+    elif first is not None and first.name in ("self", "cls") and first.name not in hints:
+        raise InvalidHandler(
+            f"handler {name_of(function)!r} is a method, and a worker has no object to call it on; write a function "
+            "outside the class, or a handler class for app.register"
+        )
     for parameter in parameters:
+        if hints.get(parameter.name) is Context or Context in get_args(hints.get(parameter.name)):
+            raise InvalidHandler(
+                f"handler {name_of(function)!r} takes its Context as {str(parameter)!r}; write it as the first "
+                f"parameter, annotated with Context alone: def {function.__name__}(ctx: Context, ...)"
+            )
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise InvalidHandler(
                 f"handler {name_of(function)!r} takes {parameter}; name each argument, so that it can be checked"
