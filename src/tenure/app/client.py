@@ -20,6 +20,7 @@ from tenure.definition.duration import Duration
 from tenure.definition.failure import CRASHED, VANISHED, Failure
 from tenure.definition.handler import Registry
 from tenure.definition.job_info import AttemptInfo, JobInfo
+from tenure.definition.moment import When
 from tenure.errors import JobNotFound, MessageRejected, PayloadErased
 from tenure.events import CancelResult, RescheduleResult, Run
 from tenure.redaction import Redactor
@@ -67,7 +68,7 @@ class AppClient:
     def cancel(self, id: str) -> CancelResult:
         return self.producer.cancel([id], self.backend)[id]
 
-    def reschedule(self, id: str, delay: Duration, at: datetime | None) -> RescheduleResult:
+    def reschedule(self, id: str, delay: Duration, at: When | None) -> RescheduleResult:
         return self.producer.reschedule([id], delay, at, self.backend)[id]
 
     def record(self, id: str) -> JobRecord:

@@ -1,8 +1,8 @@
 """Context: what a handler knows about the job that it runs, and how it reports progress and calls breakers."""
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from math import inf
 from typing import Annotated, Any, Protocol
@@ -137,6 +137,21 @@ def current_context() -> Context:
         return _current.get()
     except LookupError:
         raise LookupError("no job is running here: current_context() works inside a handler only") from None
+
+
+def running_context() -> Context | None:
+    """The context of the job that is running here, if there is one."""
+    return _current.get(None)
+
+
+@contextmanager
+def entered(context: Context) -> Iterator[None]:
+    """Inside it, `current_context()` returns this context."""
+    token = enter(context)
+    try:
+        yield
+    finally:
+        leave(token)
 
 
 def _number(value: float) -> str:

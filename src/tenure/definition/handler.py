@@ -46,6 +46,7 @@ class Handler:
     For a handler class, `make` creates an instance, which `call` takes as its first argument.
     With `in_process`, its jobs cannot leave the process that enqueues them.
     `returns` is the type that it declares for its result.
+    A function that takes a Context has the name of that parameter in `context_parameter`.
     """
 
     key: str
@@ -56,6 +57,7 @@ class Handler:
     defaults: dict[str, Any] = field(default_factory=dict)
     retry: Policy | None = None
     bind: Callable[..., dict[str, Any]] | None = None
+    context_parameter: str | None = None
     in_process: bool = False
     version: int = 1
     upcasters: Mapping[int, Upcaster] = field(default_factory=dict)
@@ -94,6 +96,7 @@ def from_function(key: str, function: Callable[..., Any], options: HandlerOption
         is_async=is_async(function),
         bind=_binder(key, parameters),
         returns=_hints(function).get("return", Any),
+        context_parameter=next(iter(inspect.signature(function).parameters)) if wants_context else None,
     )
     return _with_options(handler, dict(options))
 

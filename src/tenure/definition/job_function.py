@@ -6,8 +6,9 @@ from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from msgspec import structs
 
+from tenure.definition.context import Context, entered, running_context
 from tenure.definition.handler import Handler
-from tenure.definition.job import Job, JobOptions
+from tenure.definition.job import Job, JobOptions, new_id
 from tenure.definition.job_handle import JobHandle
 from tenure.errors import InvalidHandler, InvalidJob
 
@@ -18,21 +19,53 @@ Enqueue = Callable[..., JobHandle[Any]]
 
 
 class JobFunction(Generic[P, R_co]):
-    """A call runs the function here and now; `enqueue` sends it to a worker.
+    """A call runs the function here and now; `enqueue` sends it to a worker. `original` is the function itself.
 
     `R_co` is what a call returns: for an `async def` function a coroutine, whose result is the result of the job.
     """
 
-    def __init__(self, function: Callable[..., Any], handler: Handler, enqueue: Enqueue) -> None:
+    def __init__(self, function: Callable[..., R_co], handler: Handler, enqueue: Enqueue) -> None:
         update_wrapper(self, function)
         self.key = handler.key
-        self._function = function
+        self.original = function
+        self._context_parameter = handler.context_parameter
+        self._is_async = handler.is_async
         self._enqueue = enqueue
         self._default: Using[P, R_co] = Using(handler, Job(handler=handler.key, **handler.defaults), enqueue)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> R_co:
-        result: R_co = self._function(*args, **kwargs)
-        return result
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Run the function here; one that takes a Context gets that of the running job, or one as `call` makes it."""
+        if self._context_parameter is None or self._has_context(args, kwargs):
+            return self.original(*args, **kwargs)
+        return self.original(running_context() or self._new_context(args, kwargs), *args, **kwargs)
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Run the function as a job would, with a new context: for tests. An async function returns its coroutine."""
+        return self.call_with(self._new_context(args, kwargs), *args, **kwargs)
+
+    def call_with(self, context: Context, /, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Run the function with this context, which `current_context()` returns too: for tests."""
+        leading = () if self._context_parameter is None else (context,)
+        if self._is_async:
+            coroutine: Any = _awaited_in(context, self.original, (*leading, *args), kwargs)
+            return coroutine  # type: ignore[no-any-return]
+        with entered(context):
+            return self.original(*leading, *args, **kwargs)
+
+    def _has_context(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        return self._context_parameter in kwargs or (bool(args) and isinstance(args[0], Context))
+
+    def _new_context(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Context:
+        job = self._default.job_for(args, kwargs)
+        return Context(
+            id=new_id(),
+            handler=job.handler,
+            payload=job.payload,
+            queue=job.queue,
+            name=job.name,
+            max_retries=job.max_retries,
+            meta=job.meta,
+        )
 
     @overload
     def enqueue(self: "JobFunction[P, Coroutine[Any, Any, T]]", *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]: ...
@@ -54,6 +87,13 @@ class JobFunction(Generic[P, R_co]):
         With a `connection` to the jobs' database, `enqueue` joins its transaction; `wake` wakes workers at the commit.
         """
         return self._default.using(connection=connection, wake=wake, **options)
+
+
+async def _awaited_in(
+    context: Context, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    with entered(context):
+        return await function(*args, **kwargs)
 
 
 class Using(Generic[P, R_co]):

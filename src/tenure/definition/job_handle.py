@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from tenure.definition.context import Progress
 from tenure.definition.duration import Duration, to_seconds
 from tenure.definition.job_info import JobInfo
+from tenure.definition.moment import When
 from tenure.events import CancelResult, RescheduleResult
 
 R = TypeVar("R")
@@ -29,7 +29,7 @@ class JobClient(Protocol):
 
     def cancel(self, id: str) -> CancelResult: ...
 
-    def reschedule(self, id: str, delay: Duration, at: datetime | None) -> RescheduleResult: ...
+    def reschedule(self, id: str, delay: Duration, at: When | None) -> RescheduleResult: ...
 
 
 class JobHandle(str, Generic[R_co]):
@@ -89,7 +89,7 @@ class JobHandle(str, Generic[R_co]):
         """
         return self._client.cancel(self.id)
 
-    def reschedule(self, *, delay: Duration = 0, at: datetime | None = None) -> RescheduleResult:
+    def reschedule(self, *, delay: Duration = 0, at: When | None = None) -> RescheduleResult:
         """Change the start of a waiting job: `at` a time, or after a `delay`, which is 0 by default.
 
         A leased job goes on, and the result is `running`; it is `too_late` for an ended job, `unknown` for others.

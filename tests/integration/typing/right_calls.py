@@ -62,6 +62,9 @@ class Report:
 assert_type(send(7), str)
 assert_type(send.enqueue(7), JobHandle[str])
 assert_type(send.enqueue(user_id=7, text="bye"), JobHandle[str])
+assert_type(ping("a.example"), int)
+assert_type(ping.call("a.example"), int)
+assert_type(ping.call_with(Context(id="1", handler="ping", payload=None, queue="web"), host="a.example"), int)
 assert_type(send.build(user_id=7), Job)
 assert_type(send.using(delay="10m", priority=8).enqueue(user_id=7), JobHandle[str])
 assert_type(send.using(at=datetime(2030, 1, 1, tzinfo=UTC)).using(timeout=timedelta(minutes=1)).build(7), Job)
@@ -98,6 +101,7 @@ async def wait() -> None:
     assert_type(await fetch("https://a.example"), bytes)
     assert_type(await fetch.enqueue("https://a.example").aresult(), bytes)
     assert_type(await send.enqueue(7).aresult(timeout=1), str)
+    assert_type(await fetch_with_context.call(url="https://a.example"), bytes)
 
 
 id_of_a_job: str = send.enqueue(7)

@@ -30,6 +30,11 @@ async def fetch(url: str) -> bytes:
     return url.encode()
 
 
+send()  # error
+send("seven")  # error
+send.call(user_id="seven")  # error
+ping.call(7)  # error
+ping.call_with("a.example")  # error
 send.enqueue()  # error
 send.enqueue("seven")  # error
 send.enqueue(user_id="seven")  # error
