@@ -26,6 +26,10 @@ class UnknownQueue(InvalidJob):
     """The app does not know a queue of this name, and the setting `strict_queues` or `resolve_queue` refuses it."""
 
 
+class NotAJob(InvalidJob, TypeError):
+    """Something else was given where a job, the key of a handler or a queue is needed; says what to write."""
+
+
 class InvalidSchedule(InvalidJob):
     """A schedule can never be due, or conflicts with another; the message names the field or the schedules."""
 

@@ -16,6 +16,7 @@ from tenure.backends.records import CancelResult, RescheduleResult
 from tenure.backends.url import without_secrets
 from tenure.clock import to_microseconds
 from tenure.definition.duration import Duration, to_seconds
+from tenure.definition.given_job import check_job, check_jobs
 from tenure.definition.job import Job
 from tenure.definition.moment import When, to_instant
 from tenure.errors import BackendError, BackendUnavailable, PartialPut, TenureError
@@ -93,7 +94,10 @@ class Producer:
     def _enqueue_each(self, jobs: Iterable[Job], backend: str | None) -> list[str | Exception]:
         opened = self._backends.get(backend)
         sealed = [
-            seal(self._sealer, job, opened) if job.unique is None else self._enqueue_one(job, backend) for job in jobs
+            self._enqueue_one(job, backend)
+            if getattr(job, "unique", None) is not None
+            else seal(self._sealer, job, opened)
+            for job in jobs
         ]
         messages = [each for each in sealed if isinstance(each, Message)]
         size = 1 if opened.backend.runs_on_put else CHUNK  # put runs the job there, and it may fail
@@ -142,7 +146,11 @@ class Producer:
 
     def _sealed(self, jobs: Iterable[Job], opened: OpenBackend) -> Iterator[list[Message]]:
         for chunk in _chunks(jobs, CHUNK):
-            messages = self._sealer.messages(chunk, opened)
+            try:
+                messages = self._sealer.messages(chunk, opened)
+            except (AttributeError, TypeError):
+                check_jobs(chunk, "app.enqueue_many")
+                raise
             require_unique(opened.backend, messages)
             yield messages
 
@@ -181,7 +189,7 @@ Refusals = dict[str, Exception]
 def seal(sealer: Sealer, job: Job, opened: OpenBackend) -> Message | Exception:
     """The message of a job, or the error that refused it."""
     try:
-        return sealer.message(job, opened)
+        return sealer.message(check_job(job, "app.enqueue_each"), opened)
     except Exception as error:  # any error belongs to this job alone
         return error
 

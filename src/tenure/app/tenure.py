@@ -5,10 +5,10 @@ import importlib
 import logging
 import os
 import pkgutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -36,6 +36,7 @@ from tenure.builtin.handlers import Builtins
 from tenure.clock import Clock, SystemClock
 from tenure.cron.builder import ScheduleBuilder
 from tenure.cron.publisher import TickPublisher
+from tenure.definition import given_job
 from tenure.definition.builder import JobBuilder
 from tenure.definition.context import BreakerScope, Context
 from tenure.definition.duration import Duration, to_seconds
@@ -134,7 +135,7 @@ class Tenure:
 
     def job(self, function: Any = None, /, **options: Unpack[HandlerOptions]) -> Any:
         """Make a function a job: `@app.job` or `@app.job(queue="emails", max_retries=3)`; `name` is its key."""
-        decorator = Decorator(self.registry, self.enqueue, {"max_retries": self.settings.max_retries, **options})
+        decorator = Decorator(self.registry, self._enqueue, {"max_retries": self.settings.max_retries, **options})
         return decorator if function is None else decorator(function)
 
     def register(self, key: str, cls: type, /, **options: Unpack[HandlerOptions]) -> None:
@@ -145,23 +146,48 @@ class Tenure:
 
     def define(self, handler: str, payload: Any = None) -> JobBuilder:
         """Describe a job by its handler's key with a fluent builder."""
-        found = self.registry.get(handler)
+        found = self.registry.get(given_job.check_handler_key(handler))
         if payload is None and found.bind is not None:
             payload = {}  # a function's payload is the object of its arguments, even when there are none
-        return JobBuilder(Job(handler=handler, payload=payload, **found.defaults), self.enqueue)
+        return JobBuilder(Job(handler=handler, payload=payload, **found.defaults), self._enqueue)
 
-    def schedule(self, job: Job | str, payload: Any = None) -> ScheduleBuilder:
-        """Run a job by schedule: `app.schedule(job).daily_at("02:00")`; a handler's key may stand for a job."""
-        described = self.define(job, payload).build() if isinstance(job, str) else job
-        return self.schedules.add(ScheduleBuilder(described, self.enqueue))
+    @overload
+    def schedule(self, job: JobFunction[P, R], /, *args: P.args, **kwargs: P.kwargs) -> ScheduleBuilder: ...
 
+    @overload
+    def schedule(self, job: Job | str, /, payload: Any = None) -> ScheduleBuilder: ...
+
+    def schedule(self, job: Any, /, *args: Any, **kwargs: Any) -> ScheduleBuilder:
+        """Run a job by schedule: `app.schedule(report, month=7).daily_at("02:00")`, or a handler's key with payload."""
+        described = given_job.job_to_schedule(job, args, kwargs, self.define)
+        return self.schedules.add(ScheduleBuilder(described, self._enqueue))
+
+    @overload
     def enqueue(
-        self, job: Job, backend: str | None = None, *, connection: Any = None, wake: bool = False
-    ) -> JobHandle[Any]:
+        self, job: JobFunction[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> JobHandle[T]: ...
+
+    @overload
+    def enqueue(self, job: JobFunction[P, R], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]: ...
+
+    @overload
+    def enqueue(
+        self, job: Job, /, backend: str | None = None, *, connection: Any = None, wake: bool = False
+    ) -> JobHandle[Any]: ...
+
+    def enqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> JobHandle[Any]:
         """Enqueue one job, on the app's backend or on another one (a name from the settings, or a URL).
 
         With a `connection` to the backend's database the job joins its transaction: committed together, or never.
+        A job function takes its arguments: `app.enqueue(send, user_id=42)` is `send.enqueue(user_id=42)`.
         """
+        if isinstance(job, JobFunction):
+            return job.enqueue(*args, **kwargs)
+        return self._enqueue(given_job.check_job(job, "app.enqueue"), *args, **kwargs)
+
+    def _enqueue(
+        self, job: Job, backend: str | None = None, connection: Any = None, *, wake: bool = False
+    ) -> JobHandle[Any]:
         id = self._producer.enqueue(job, backend, connection, wake=wake)
         return JobHandle(id, self._client if backend is None else self._client.on(backend))
 
@@ -170,11 +196,13 @@ class Tenure:
 
         A job whose `unique` text is taken is not stored, and its id is not returned.
         """
-        return handles(self._producer.enqueue_many(jobs, backend), self._client.on(backend))
+        checked = given_job.check_iterable(jobs, "app.enqueue_many")
+        return handles(self._producer.enqueue_many(checked, backend), self._client.on(backend))
 
     def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any] | Exception]:
         """Enqueue independent jobs; return the handle of each, or the error that refused it."""
-        found, client = self._producer.enqueue_each(jobs, backend), self._client.on(backend)
+        checked, client = given_job.check_iterable(jobs, "app.enqueue_each"), self._client.on(backend)
+        found = self._producer.enqueue_each(checked, backend)
         return [JobHandle(each, client) if isinstance(each, str) else each for each in found]
 
     @overload
@@ -265,7 +293,9 @@ class Tenure:
         if lanes and (queues or weights or concurrency is not None or runner != "inline"):
             raise SettingsError("lanes have their own queues, weights, runner and concurrency: give lanes or these")
         if not lanes:
-            names = tuple(self.queues.resolve_or_add(queue) for queue in queues or queues_of(self.settings))
+            names = tuple(
+                self.queues.resolve_or_add(given_job.check_queue(queue)) for queue in queues or queues_of(self.settings)
+            )
             shares = {self.queues.resolve(queue): weight for queue, weight in (weights or {}).items()}
             lanes = [Lane(queues=names, weights=shares, runner=runner, concurrency=concurrency or 0)]
         found = find_lanes(lanes, self.settings, self.queues)
@@ -362,6 +392,11 @@ class Tenure:
     def forget(self, idempotency_key: str) -> bool:
         """Forget an idempotency key, so that a job with this key runs again; return whether the key was known."""
         return self.guards.forget(idempotency_key)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            raise given_job.missing_app_name(name)
 
     @property
     def _worker_builder(self) -> WorkerBuilder:

@@ -16,7 +16,7 @@ from tenure.definition.cron_expression import (
     zone_of,
 )
 from tenure.definition.duration import Duration
-from tenure.definition.job import Job, JobOptions, PriorityName
+from tenure.definition.job import Job, JobOptions, JobSource, PriorityName
 from tenure.definition.job_handle import JobHandle
 from tenure.definition.moment import When
 from tenure.definition.retry import Backoff, Strategy
@@ -98,19 +98,19 @@ class JobBuilder:
     def meta(self, **meta: Any) -> Self:
         return self.options(meta={**self._job.meta, **meta})
 
-    def then(self, *jobs: "Job | JobBuilder") -> Self:
+    def then(self, *jobs: Job | JobSource) -> Self:
         """Enqueue these jobs after this job has succeeded."""
         return self._followed_by("then", jobs)
 
-    def on_failure(self, *jobs: "Job | JobBuilder") -> Self:
+    def on_failure(self, *jobs: Job | JobSource) -> Self:
         """Enqueue these jobs after this job was dead-lettered."""
         return self._followed_by("on_failure", jobs)
 
-    def finally_(self, *jobs: "Job | JobBuilder") -> Self:
+    def finally_(self, *jobs: Job | JobSource) -> Self:
         """Enqueue these jobs after this job has ended, with any result."""
         return self._followed_by("finally_", jobs)
 
-    def chain(self, *jobs: "Job | JobBuilder") -> Self:
+    def chain(self, *jobs: Job | JobSource) -> Self:
         """Enqueue these jobs one after the other, each after the one before has succeeded."""
         return self._followed_by("chain", jobs)
 
@@ -226,9 +226,8 @@ class JobBuilder:
     def between_minutes(self, first: int, last: int) -> Self:
         return self._set(minute=range_field(first, last, 59, "minute"))
 
-    def _followed_by(self, kind: str, jobs: "tuple[Job | JobBuilder, ...]") -> Self:
-        built = [each.build() if isinstance(each, JobBuilder) else each for each in jobs]
-        self._job = self._job.replace(**{kind: (*getattr(self._job, kind), *built)})  # type: ignore[arg-type]
+    def _followed_by(self, kind: str, jobs: tuple[Job | JobSource, ...]) -> Self:
+        self._job = self._job.replace(**{kind: (*getattr(self._job, kind), *jobs)})  # type: ignore[arg-type]
         return self
 
     def _at(self, time: TimeOfDay | None, timezone: str | None, **fields: str) -> Self:

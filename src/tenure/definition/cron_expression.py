@@ -78,6 +78,8 @@ def parse_expression(text: str) -> CronExpression:
 
 def split_fields(text: str) -> tuple[str, ...]:
     """The five fields of an expression or a nickname, not checked."""
+    if not isinstance(text, str):
+        raise InvalidSchedule(f'a cron expression is a text such as "0 2 * * *" or "@daily", got {text!r:.80}')
     fields = tuple(NICKNAMES.get(text.strip().lower(), text).split())
     if len(fields) != len(FIELDS):
         raise InvalidSchedule(
@@ -199,8 +201,8 @@ class Frequency(Struct, frozen=True):
 
 def parse_frequency(expression: str) -> Frequency:
     """The fields of an expression or a nickname; an error names the wrong field."""
-    parse_expression(expression)
     minute, hour, day, month, weekday = split_fields(expression)
+    parse_expression(expression)
     return Frequency(minute, hour, day, month, weekday)
 
 

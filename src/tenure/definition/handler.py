@@ -285,7 +285,9 @@ def _binder(key: str, parameters: list[inspect.Parameter]) -> Callable[..., dict
         try:
             return dict(signature.bind(*args, **kwargs).arguments)
         except TypeError as error:
-            raise InvalidPayload(f"handler {key!r} was given the wrong arguments: {error}") from None
+            options = sorted((kwargs.keys() - known) & JobOptions.__annotations__.keys())
+            hint = f"; options go before: using({options[0]}=...).enqueue(...)" if options else ""
+            raise InvalidPayload(f"handler {key!r} was given the wrong arguments: {error}{hint}") from None
 
     return bind
 

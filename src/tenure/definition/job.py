@@ -9,8 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from operator import attrgetter
-from typing import Any, Literal, TypedDict, Unpack, get_type_hints
+from typing import Any, Literal, Protocol, TypedDict, Unpack, get_type_hints, runtime_checkable
 
 from msgspec import Struct, structs
 
@@ -30,7 +31,7 @@ from tenure.definition.limits import (
 )
 from tenure.definition.moment import When, check_moment
 from tenure.definition.retry import Backoff, Strategy
-from tenure.errors import InvalidJob
+from tenure.errors import InvalidJob, InvalidPayload
 from tenure.guards.rate_limit import parse_rate
 
 DEFAULT_QUEUE = "default"
@@ -40,11 +41,28 @@ PriorityName = Literal["low", "normal", "medium", "high"]
 PRIORITIES: dict[str, int] = {"low": 2, "normal": 5, "medium": 5, "high": 8}
 FOLLOWERS = ("then", "on_failure", "finally_", "chain")
 
+_OTHER_OPTIONS = {  # what other libraries call the options
+    **dict.fromkeys(("countdown", "defer_by"), "delay"),
+    **dict.fromkeys(("eta", "run_at", "scheduled_at"), "at"),
+    **dict.fromkeys(("expires", "expire"), "expires_at"),
+    **dict.fromkeys(("retries", "max_attempts", "attempts"), "max_retries"),
+    **dict.fromkeys(("time_limit", "soft_time_limit", "job_timeout"), "timeout"),
+    **dict.fromkeys(("queue_name", "routing_key"), "queue"),
+    **dict.fromkeys(("link", "on_success", "callback"), "then"),
+    **dict.fromkeys(("link_error", "on_error", "errback"), "on_failure"),
+}
 _TYPES: tuple[tuple[str, tuple[type, ...], str], ...] = (
     ("single_instance", (bool,), "True or False"),
     ("backoff", (Backoff, type(None)), "a Backoff or None"),
     ("meta", (dict,), "a dict"),
 )
+
+
+@runtime_checkable
+class JobSource(Protocol):
+    """Makes a job without further arguments: a job function that needs none, or a builder."""
+
+    def build(self) -> "Job": ...
 
 
 class JobOptions(TypedDict, total=False):
@@ -70,10 +88,10 @@ class JobOptions(TypedDict, total=False):
     backoff: Backoff | Strategy | None
     max_crashes: int
     meta: dict[str, Any]
-    then: "Job | Sequence[Job]"
-    on_failure: "Job | Sequence[Job]"
-    finally_: "Job | Sequence[Job]"
-    chain: "Sequence[Job]"
+    then: "Job | JobSource | Sequence[Job | JobSource]"
+    on_failure: "Job | JobSource | Sequence[Job | JobSource]"
+    finally_: "Job | JobSource | Sequence[Job | JobSource]"
+    chain: "Sequence[Job | JobSource]"
     environments: tuple[str, ...]
     depends_on: tuple[str, ...]
     enabled: bool
@@ -195,7 +213,9 @@ def normalise(options: dict[str, Any]) -> dict[str, Any]:
     """Options in the forms that users write, converted to the values of a Job; unknown names are refused."""
     unknown = options.keys() - JobFields.__annotations__.keys() - JobOptions.__annotations__.keys()
     if unknown:
-        raise InvalidJob(f"unknown job option {min(unknown)!r}; known ones: {', '.join(JobOptions.__annotations__)}")
+        other = _OTHER_OPTIONS.get(min(unknown))
+        hint = f"use {other}" if other else f"known ones: {', '.join(JobOptions.__annotations__)}"
+        raise InvalidJob(f"unknown job option {min(unknown)!r}; {hint}")
     return {name: _convert(name, value) for name, value in options.items()}
 
 
@@ -221,6 +241,20 @@ def _tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (list, tuple, set, frozenset)) else (value,)
 
 
+def _followers(name: str, given: Any) -> tuple[Any, ...]:
+    """The jobs of `then` and the like; a job function or a builder stands for the job that it builds."""
+    return tuple(_built(name, each) for each in _tuple(given))
+
+
+def _built(name: str, given: Any) -> Any:
+    if isinstance(given, Job) or not isinstance(given, JobSource):
+        return given
+    try:
+        return given.build()
+    except InvalidPayload as error:
+        raise InvalidJob(f"{name} takes a job: write build(...) with its arguments; {error}") from error
+
+
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "priority": _priority,
     "timeout": lambda length: to_seconds(length, "timeout"),
@@ -230,7 +264,8 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "at": lambda moment: check_moment(moment, "at"),
     "expires_at": lambda moment: check_moment(moment, "expires_at"),
     "backoff": _backoff,
-    **dict.fromkeys((*FOLLOWERS, "environments", "depends_on"), _tuple),
+    **{name: partial(_followers, name) for name in FOLLOWERS},
+    **dict.fromkeys(("environments", "depends_on"), _tuple),
 }
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine
 from functools import update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from msgspec import structs
 
@@ -16,6 +16,12 @@ P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 Enqueue = Callable[..., JobHandle[Any]]
+_OTHER_NAMES = {  # what other libraries call the methods of a job function
+    **dict.fromkeys(("delay", "send", "defer", "kiq", "submit", "perform_async", "push"), "enqueue(...)"),
+    **dict.fromkeys(("apply_async", "send_with_options", "schedule"), "using(delay=...).enqueue(...)"),
+    **dict.fromkeys(("s", "si", "signature", "subtask", "message"), "build(...)"),
+    **dict.fromkeys(("apply", "call_local", "fn", "func"), "call(...)"),
+}
 
 
 class JobFunction(Generic[P, R_co]):
@@ -51,6 +57,12 @@ class JobFunction(Generic[P, R_co]):
             return coroutine  # type: ignore[no-any-return]
         with entered(context):
             return self.original(*leading, *args, **kwargs)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            hint = f"; use {self.__name__}.{_OTHER_NAMES[name]}" if name in _OTHER_NAMES else ""
+            raise AttributeError(f"'JobFunction' object has no attribute {name!r}{hint}")
 
     def _has_context(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         return self._context_parameter in kwargs or (bool(args) and isinstance(args[0], Context))

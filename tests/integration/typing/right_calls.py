@@ -53,6 +53,10 @@ async def fetch_with_context(ctx: Context, url: str) -> bytes:
 def without_options(numbers: list[int]) -> None: ...
 
 
+@app.job
+def nothing() -> None: ...
+
+
 class Report:
     max_retries = 2
 
@@ -87,6 +91,13 @@ assert_type(app.handle("an-id", list[int]), JobHandle[list[int]])
 assert_type(app.handle("an-id"), JobHandle[Any])
 assert_type(app.enqueue_many(send.build(user_id=number) for number in range(3)), list[JobHandle[Any]])
 assert_type(app.enqueue(send.build(7).replace(priority="low", delay=5, meta={"tenant": "a"})), JobHandle[Any])
+assert_type(app.enqueue(send, 7, text="bye"), JobHandle[str])
+assert_type(app.enqueue(ping, host="a.example"), JobHandle[int])
+assert_type(app.enqueue(fetch, "https://a.example"), JobHandle[bytes])
+assert_type(app.schedule(send, user_id=7).daily_at("02:00"), ScheduleBuilder)
+assert_type(app.schedule(nothing).hourly(), ScheduleBuilder)
+assert_type(send.using(then=nothing, chain=[nothing, send.build(7)]).build(7), Job)
+assert_type(app.define("report", {"month": 6}).then(nothing, app.define("report")), JobBuilder)
 assert_type(app.define("report", {"month": 6}).named("monthly").queue("reports").max_retries(3), JobBuilder)
 assert_type(app.define("report", {"month": 6}).daily_at("02:00").dispatch(), JobHandle[Any])
 assert_type(app.schedule(send.build(7)).daily_at("02:00", timezone="Europe/Madrid").queue("emails"), ScheduleBuilder)

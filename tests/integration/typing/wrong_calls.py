@@ -66,6 +66,12 @@ app.define("send").options(retries=3)  # error
 app.define("send").priority("urgent")  # error
 app.define("send").scheduled_at(timedelta(1))  # error
 app.schedule(send).daily()  # error
+app.schedule(send, user_id="seven").daily()  # error
+app.enqueue(send, user="seven")  # error
+app.enqueue(print)  # error
+send.using(then=send)  # error
+send.delay(7)  # error
+app.task(send)  # error
 app.schedule("send").misfire("some")  # error
 app.schedule("send").overlap("never")  # error
 app.register("report", "Report")  # error
