@@ -10,9 +10,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
-import msgspec
-
 from tenure import settings as setting
+from tenure.app.backoff import find_backoff
 from tenure.app.client import AppClient
 from tenure.app.collector import find_collector, own_collector
 from tenure.app.cron import Cron, schedules_of
@@ -46,8 +45,8 @@ from tenure.definition.job_function import JobFunction
 from tenure.definition.job_handle import JobHandle, handles
 from tenure.definition.moment import When
 from tenure.definition.queues import QueueClass, Queues
-from tenure.definition.retry import Backoff, RetryPolicy, check_policy
-from tenure.errors import SettingsError, TenureError
+from tenure.definition.retry import RetryPolicy, check_policy
+from tenure.errors import SettingsError
 from tenure.events import CancelResult, Listener, Listeners, RescheduleResult
 from tenure.guards.store import Store
 from tenure.metrics.collector import Collector, NoCollector
@@ -96,7 +95,7 @@ class Tenure:
             self._worker_listeners.add(WorkerCounters(self.metrics))
         self._builtins = Builtins(self.settings.command, self.settings.shell, self.settings.event, self.settings.http)
         builtins = self._builtins.handlers(self.settings.max_retries)
-        self.retry = check_policy(retry, "the app") or _backoff(self.settings.backoff)
+        self.retry = check_policy(retry, "the app") or find_backoff(self.settings.backoff)
         self.queues = Queues(setting.named_queues(self.settings), strict=self.settings.strict_queues)
         self.registry = Registry(
             self.settings.allow, builtins, self._breaker, self._builtins.missing, self.queues, self.retry
@@ -430,14 +429,3 @@ class Tenure:
 
     def _run_now(self, lease: Lease, opened: OpenBackend) -> Verdict:
         return self._worker_builder.run_now(lease, opened)
-
-
-def _backoff(values: dict[str, Any]) -> Backoff:
-    unknown = values.keys() - set(Backoff.__struct_fields__)
-    if unknown:
-        known = ", ".join(Backoff.__struct_fields__)
-        raise SettingsError(f"unknown setting backoff.{min(unknown)}; known ones: {known}")
-    try:
-        return msgspec.convert(values, Backoff, strict=False)
-    except (msgspec.ValidationError, TenureError) as error:
-        raise SettingsError(f"the setting backoff is wrong: {error}") from error
