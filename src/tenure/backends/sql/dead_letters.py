@@ -7,15 +7,8 @@ import msgspec
 
 from tenure.backends.records import JobRecord, NewDeadLetter
 from tenure.backends.sql.dialect import Dialect, Rows
-from tenure.backends.sql.jobs import (
-    DEAD_COLUMNS,
-    JOBS_AND_BODIES_BY_KEY,
-    KEYS,
-    delete_jobs,
-    job_record,
-    read_failures,
-    with_jobs,
-)
+from tenure.backends.sql.job_rows import JOBS_AND_BODIES_BY_KEY, job_record, read_failures, with_jobs
+from tenure.backends.sql.jobs import DEAD_COLUMNS, KEYS, delete_jobs
 
 _PAGE = "died >= :died AND (died > :died OR id > :id) ORDER BY died, id LIMIT :limit"
 LIST_DEAD = f"{DEAD_COLUMNS} WHERE {_PAGE}"

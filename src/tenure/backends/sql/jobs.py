@@ -6,17 +6,16 @@ exist, and `= (:name)` marks that an index is entered in its middle, which MySQL
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from tenure.backends.records import JobRecord
 from tenure.backends.sql.dialect import Dialect, Row, Rows
+from tenure.backends.sql.job_rows import job_record, may_have_failures, read_failures, with_jobs
 from tenure.clock import MICROSECOND
 from tenure.definition.context import Progress
-from tenure.definition.failure import Failure
-from tenure.events import JOB_STATES, Run
+from tenure.events import JOB_STATES
 
 COUNTS_LIVE = """
 SELECT queue, 'ready', count(*) FROM tenure_ready GROUP BY queue
@@ -51,7 +50,6 @@ LEFT JOIN tenure_dead AS x ON x.key = j.key AND x.key = (SELECT key FROM tenure_
 LEFT JOIN tenure_outcome AS o ON o.key = j.key AND o.key = (SELECT key FROM tenure_job WHERE id = :id)
 WHERE j.id = :id
 """
-FAILURES = "SELECT id, record FROM tenure_failure WHERE id IN :ids ORDER BY id, fence"
 DROP_FAILURES = "DELETE FROM tenure_failure WHERE id IN :ids"
 DROP_JOBS = "DELETE FROM tenure_job WHERE key IN :keys"
 DROP_OUTCOMES = "DELETE FROM tenure_outcome WHERE key IN :keys"
@@ -97,9 +95,6 @@ FROM tenure_outcome
 WHERE state = (:state) AND queue = (:queue) AND finished <= :first AND (finished < :first OR key < :second)
 ORDER BY state DESC, queue DESC, finished DESC, key DESC LIMIT :limit
 """
-_JOBS_BY_KEY = "SELECT key, id, -rank, handler, name, enqueued, due, {body} FROM tenure_job WHERE key IN :keys"
-JOBS_BY_KEY = _JOBS_BY_KEY.format(body="NULL")
-JOBS_AND_BODIES_BY_KEY = _JOBS_BY_KEY.format(body="body")
 DEAD_COLUMNS = """
 SELECT key, queue, 'dead', attempts, crashes, fence, died, nullif(owner, ''), NULL, reason, NULL, NULL, NULL, died, id
 FROM tenure_dead
@@ -127,13 +122,7 @@ _TABLES = {
     **{state: (state,) for state in ("ready", "delayed", "parked", "dead")},
     "leased": ("batch", "lease"),
 }
-_COLUMNS = (
-    *("id", "queue", "priority", "handler", "name", "state", "attempts", "crashes", "fence"),
-    *("enqueued_at", "due_at", "finished_at", "owner", "seconds", "reason", "output", "body", "run"),
-)
 _decode_cursor = msgspec.json.Decoder(tuple[int, int | str]).decode
-_decode_failure = msgspec.json.Decoder(Failure).decode
-_decode_run = msgspec.json.Decoder(Run).decode
 
 
 class SqlJobs:
@@ -173,7 +162,7 @@ class SqlJobs:
         found = self._leased_page(given) if state == "leased" else self._dialect.read(statement, given)
         places = [row[-2:] for row in found]
         rows = with_jobs(self._dialect, found)
-        failures = read_failures(self._dialect, [row[0] for row in rows if _may_have_failures(row)])
+        failures = read_failures(self._dialect, [row[0] for row in rows if may_have_failures(row)])
         after = msgspec.json.encode(places[-1]).decode() if len(places) == limit else None
         return [job_record(row, failures.get(row[0], ())) for row in rows], after
 
@@ -264,19 +253,6 @@ class SqlQueueCounts:
         return found
 
 
-def with_jobs(dialect: Dialect, narrow: list[Row], statement: str = JOBS_BY_KEY) -> list[Row]:
-    """The columns of `_COLUMNS` of these rows of a page; the statement reads the jobs with or without bodies."""
-    keys = [key for key, *_ in narrow]
-    jobs = {key: job for key, *job in dialect.read(statement, {"keys": keys})} if keys else {}
-    found: list[Row] = []
-    for key, queue, *counts, finished, owner, seconds, reason, output, run, delayed_until, _, _ in narrow:
-        if key in jobs:  # else it was deleted meanwhile
-            id, priority, handler, name, enqueued, due, body = jobs[key]
-            end = (finished, owner, seconds, reason, output, body, run)
-            found.append((id, queue, priority, handler, name, *counts, enqueued, delayed_until or due, *end))
-    return found
-
-
 def delete_jobs(dialect: Dialect, rows: Rows, keys: Sequence[int]) -> None:
     """Delete jobs and what is recorded about their attempts."""
     if dialect.keep_last_key:
@@ -295,34 +271,3 @@ def walk_queues(dialect: Dialect, statement: str, **given: str) -> list[str]:
         if queue is None:
             return found
         found.append(queue)
-
-
-def read_failures(dialect: Dialect, ids: list[str]) -> dict[str, tuple[Failure, ...]]:
-    found: dict[str, tuple[Failure, ...]] = dict.fromkeys(ids, ())
-    for id, record in dialect.read(FAILURES, {"ids": ids}) if ids else ():
-        with suppress(msgspec.MsgspecError, ValueError, TypeError, KeyError):  # one that cannot be read is left out
-            found[id] += (_decode_failure(record),)
-    return found
-
-
-def _may_have_failures(row: Row) -> bool:
-    """Whether a lease of the job, given by the columns of `_COLUMNS`, can have ended other than well."""
-    state, fence = row[5], row[8]
-    return bool(fence > (state == "done"))
-
-
-def job_record(row: tuple[Any, ...], failures: tuple[Failure, ...], **more: Any) -> JobRecord:
-    """The record of a job from a row with the columns of `_COLUMNS`."""
-    values: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
-    run = values["run"] = _run(values["run"])
-    if run is not None and values["seconds"] is None:
-        values["seconds"] = run.seconds
-    return JobRecord(**values, failures=failures, **more)
-
-
-def _run(text: str | None) -> Run | None:
-    """The last attempt; one that cannot be read is left out."""
-    if text is not None:
-        with suppress(msgspec.MsgspecError, ValueError, TypeError):
-            return _decode_run(text)
-    return None
