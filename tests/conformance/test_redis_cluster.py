@@ -56,7 +56,7 @@ class OnCluster(Opened):
 
 class TestRedisCluster(OnCluster, BackendConformance):
     capabilities = EVERY - {"guards", "parking", "payloads", "unique"}
-    expected_skips = 44  # those with guards, with jobs that are unique, and with the payloads of ended jobs
+    expected_skips = 46  # those with guards, with jobs that are unique, and with the payloads of ended jobs
 
 
 class TestRedisClusterLedger(OnCluster, LedgerConformance):

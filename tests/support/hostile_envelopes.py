@@ -66,6 +66,7 @@ CLOSE: dict[str, list[Any]] = {
     "atMost": [1, 2],
     "key": ["tenant"],
     "breaker": ["service"],
+    "tags": [["a"], ["a", "a"], ["a,b"], ["x" * 64], ["x" * 65], [str(n) for n in range(16)], ["\0"], ["'; --", "Ω"]],
     "version": [1, 2],
 }
 

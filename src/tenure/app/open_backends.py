@@ -245,6 +245,7 @@ def _message(job: Job, envelope: Envelope, identifier: str, body: bytes) -> Mess
         delay=job.delay,
         due=to_microseconds(envelope.schedule) if job.at is not None and envelope.schedule else 0,
         unique=job.unique,
+        tags=job.tags,
     )
 
 

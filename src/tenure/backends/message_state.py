@@ -24,6 +24,7 @@ from tenure.clock import MICROSECOND
 from tenure.definition.failure import KEPT_FAILURES, Failure
 from tenure.definition.limits import MAX_COUNT, Count, Priority, Text, check_text
 from tenure.errors import BadSignature, InvalidJob, UnknownKey
+from tenure.wire.envelope import claimed_tags
 from tenure.wire.signing import SEAL_SIZE, Key, Ring
 
 MAX_REASON_LENGTH = 200
@@ -176,6 +177,7 @@ def dead_record(state: MessageState, queue: str, body: bytes) -> JobRecord:
         reason=state.reason,
         failures=state.failures,
         body=body,
+        tags=claimed_tags(body),
     )
 
 

@@ -33,6 +33,7 @@ class Message(Struct, frozen=True, kw_only=True, gc=False):
     delay: float = 0.0
     due: int = 0
     unique: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 class Lease(Struct, frozen=True, kw_only=True, gc=False):

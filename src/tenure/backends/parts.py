@@ -38,12 +38,35 @@ class Jobs(Protocol):
         ...
 
     def page(
-        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
+        self,
+        state: str,
+        queue: str,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        before: int | None = None,
+        bodies: bool = False,
     ) -> tuple[list[JobRecord], str | None]:
-        """Jobs of one state and queue, without bodies, and the cursor of the next page, None after the last.
+        """Jobs of one state and queue, and the cursor of the next page, None after the last.
 
         Ready jobs come in the order they run, delayed and leased ones by the time their state ends, ended ones with
         the newest first. `before`, given for each page, starts with the jobs that ended before this time.
+        With `bodies` the records have their `body`, where the backend keeps it, and `is_erased`.
+        """
+        ...
+
+    def tagged(self, tag: str, *, limit: int, cursor: str | None = None) -> tuple[list[JobRecord], str | None]:
+        """Jobs of any state with this tag, without bodies, and the cursor of the next page, None after the last.
+
+        The newest enqueue comes first; a replay does not change it. A page costs what it shows, however many jobs
+        have other tags or none.
+        """
+        ...
+
+    def with_prefix(self, prefix: str, limit: int = 10) -> list[JobRecord]:
+        """Up to `limit` jobs of any state whose id starts with this text, without bodies, ordered by id.
+
+        A job with exactly this id comes alone. A backend without an index of ids reads all of them.
         """
         ...
 

@@ -4,7 +4,7 @@ The functions are shared by every job archive: a worker writes the record of eac
 with the highest fence wins.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -51,6 +51,7 @@ class JobRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     waits_for: str | None = None
     run: Run | None = None
     is_erased: bool = False
+    tags: tuple[str, ...] = ()
 
     @property
     def runs(self) -> int:
@@ -129,6 +130,34 @@ decode_record = msgspec.json.Decoder(JobRecord).decode
 def sort_time(record: JobRecord) -> int:
     """When the job ended, or will run again."""
     return record.finished_at or record.due_at
+
+
+def tagged_page(records: Iterable[JobRecord], limit: int, cursor: str | None) -> tuple[list[JobRecord], str | None]:
+    """A page of records with one tag, the newest enqueue first; the cursor is the place of the last one shown."""
+    ordered = sorted(records, key=_enqueue_place, reverse=True)
+    if cursor is not None:
+        after = read_place(cursor)
+        ordered = [record for record in ordered if _enqueue_place(record) < after]
+    page = ordered[:limit]
+    return page, write_place(page[-1]) if len(page) == limit else None
+
+
+def write_place(record: JobRecord) -> str:
+    """The cursor after this record in a list by time of enqueue."""
+    return encode(_enqueue_place(record)).decode()
+
+
+read_place = msgspec.json.Decoder(tuple[int, str]).decode
+
+
+def _enqueue_place(record: JobRecord) -> tuple[int, str]:
+    return record.enqueued_at, record.id
+
+
+def by_prefix(records: Iterable[JobRecord], prefix: str, limit: int) -> list[JobRecord]:
+    """The records whose ids start with a prefix as `Jobs.with_prefix` returns them."""
+    ordered = sorted(records, key=lambda record: record.id)
+    return ordered[: 1 if ordered and ordered[0].id == prefix else limit]
 
 
 def merge_records(known: Mapping[str, JobRecord], records: Sequence[JobRecord]) -> dict[str, JobRecord]:

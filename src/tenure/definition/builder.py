@@ -98,6 +98,10 @@ class JobBuilder:
     def meta(self, **meta: Any) -> Self:
         return self.options(meta={**self._job.meta, **meta})
 
+    def tags(self, *tags: str | Iterable[str]) -> Self:
+        """Short words by which you find the job again; they replace the tags of the handler."""
+        return self.options(tags=_flat(tags))
+
     def then(self, *jobs: Job | JobSource) -> Self:
         """Enqueue these jobs after this job has succeeded."""
         return self._followed_by("then", jobs)

@@ -84,6 +84,7 @@ class Context(Struct, frozen=True, kw_only=True):
     fence: int = 1
     max_retries: int = 0
     meta: dict[str, Any] = {}
+    tags: tuple[str, ...] = ()
     deadline: float | None = None
     trace: Trace | None = None
     link: Link = field(default_factory=LocalLink)

@@ -27,6 +27,7 @@ from tenure.definition.limits import (
     bounds_of,
     check_key,
     check_queue,
+    check_tags,
     shown,
 )
 from tenure.definition.moment import When, check_moment
@@ -88,6 +89,7 @@ class JobOptions(TypedDict, total=False):
     backoff: Backoff | Strategy | None
     max_crashes: int
     meta: dict[str, Any]
+    tags: str | Sequence[str]
     then: "Job | JobSource | Sequence[Job | JobSource]"
     on_failure: "Job | JobSource | Sequence[Job | JobSource]"
     finally_: "Job | JobSource | Sequence[Job | JobSource]"
@@ -114,6 +116,7 @@ class Job(Struct, frozen=True, kw_only=True):
     `then`, `on_failure` and `finally_` are enqueued when the job ends that way; the jobs of `chain` run one after the
     other as long as each succeeds.
     `idempotency_key`, `single_instance`, `at_most`, `rate` and `breaker` are guards: conditions for the job to start.
+    `tags` are short words by which users find jobs again.
     `unique` refuses a second job while the first waits or runs; `duplicate` sets what `enqueue` does then.
     `cron`, `timezone`, `enabled`, `environments` and `depends_on` are for schedules only and are not sent.
     Enqueueing a job twice makes two jobs, unless it has an `id`.
@@ -139,6 +142,7 @@ class Job(Struct, frozen=True, kw_only=True):
     backoff: Backoff | None = None
     max_crashes: Crashes = DEFAULT_MAX_CRASHES
     meta: dict[str, Any] = {}
+    tags: tuple[str, ...] = ()
     then: tuple["Job", ...] = ()
     on_failure: tuple["Job", ...] = ()
     finally_: tuple["Job", ...] = ()
@@ -163,6 +167,8 @@ class Job(Struct, frozen=True, kw_only=True):
         for name, types, words in _TYPES:
             if not isinstance(getattr(self, name), types):
                 raise InvalidJob(f"{name} must be {words}, got {shown(getattr(self, name))}")
+        if self.tags != ():
+            check_tags(self.tags)
         self._check_choices()
         for name in FOLLOWERS if self.has_followers else ():
             for follower in getattr(self, name):
@@ -255,6 +261,11 @@ def _built(name: str, given: Any) -> Any:
         raise InvalidJob(f"{name} takes a job: write build(...) with its arguments; {error}") from error
 
 
+def _tags(value: Any) -> tuple[Any, ...]:
+    given = _tuple(value)
+    return tuple(tag for place, tag in enumerate(given) if tag not in given[:place])
+
+
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "priority": _priority,
     "timeout": lambda length: to_seconds(length, "timeout"),
@@ -264,6 +275,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "at": lambda moment: check_moment(moment, "at"),
     "expires_at": lambda moment: check_moment(moment, "expires_at"),
     "backoff": _backoff,
+    "tags": _tags,
     **{name: partial(_followers, name) for name in FOLLOWERS},
     **dict.fromkeys(("environments", "depends_on"), _tuple),
 }

@@ -5,7 +5,7 @@ What no type can express is a function here: the grammar of names, and the chara
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from types import NoneType
@@ -19,6 +19,8 @@ CENTURY = 3_155_760_000  # seconds; a longer time is a mistake
 MAX_TEXT = 255  # characters of a name, an id or a key: databases index them
 MAX_COUNT = 2**31 - 1  # databases keep counters in 32 bits
 MAX_CRASHES = 100  # each may take a worker down
+MAX_TAGS = 16  # of a job; each is one row of an index
+MAX_TAG = 64  # characters
 
 _COUNT = f"a whole number from 0 to {MAX_COUNT}"
 Text = Annotated[str, Meta(max_length=MAX_TEXT, description="text or None")]
@@ -30,9 +32,11 @@ Length = Annotated[float, Meta(gt=0, le=CENTURY, description="more than 0 second
 Delay = Annotated[float, Meta(ge=0, le=CENTURY, description="seconds from 0 to 100 years")]
 Moment = Annotated[datetime, Meta(tz=True)]
 Version = Annotated[int, Meta(ge=1, le=MAX_COUNT)]
+Tags = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=MAX_TAG)], ...], Meta(max_length=MAX_TAGS)]
 
 _QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}")
+_TAG = re.compile(f"[^\0-\x1f\x7f-\x9f,\ud800-\udfff]{{1,{MAX_TAG}}}")  # backends write tags as one text, with commas
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # PostgreSQL stores no NUL, and UTF-8 has no lone surrogates
 
 
@@ -112,6 +116,31 @@ def check_key(key: str) -> str:
     if not isinstance(key, str) or not is_key(key):
         raise InvalidJob(f"{key!r:.220} cannot name a handler; use 1 to 200 letters, digits, '_', '.', ':', '/' or '-'")
     return key
+
+
+def check_tags(tags: Any) -> None:
+    """Refuse tags that some backend cannot index."""
+    if not isinstance(tags, tuple):
+        raise InvalidJob(f"tags must be a tuple of texts, got {shown(tags)}")
+    if len(tags) > MAX_TAGS:
+        raise InvalidJob(f"a job has at most {MAX_TAGS} tags, got {len(tags)}")
+    for tag in tags:
+        if not is_tag(tag):
+            raise InvalidJob(
+                f"{shown(tag)} cannot be a tag; use 1 to {MAX_TAG} characters without commas and control characters"
+            )
+    if len(set(tags)) < len(tags):
+        raise InvalidJob(f"tags must differ from each other, got {shown(tags)}")
+
+
+def is_tag(tag: Any) -> bool:
+    """Whether every backend can index this tag."""
+    return isinstance(tag, str) and _TAG.fullmatch(tag) is not None
+
+
+def storable_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Those of the tags of a message, which may be forged, that every backend can index."""
+    return tuple(dict.fromkeys(tag for tag in tags if is_tag(tag)))[:MAX_TAGS]
 
 
 def shown(value: Any) -> str:

@@ -288,6 +288,7 @@ def to_context(attempt: Attempt, value: Any, link: Link) -> Context:
         fence=attempt.fence,
         max_retries=envelope.max_retries,
         meta={} if envelope.meta is UNSET else envelope.meta,
+        tags=() if envelope.tags is UNSET else envelope.tags,
         deadline=monotonic() + attempt.timeout if attempt.timeout else None,
         trace=None if envelope.trace is UNSET else envelope.trace,
         link=link,

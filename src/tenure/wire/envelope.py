@@ -24,13 +24,16 @@ from tenure.definition.limits import (
     Limit,
     Moment,
     Priority,
+    Tags,
     Text,
     Version,
     bounds_of,
     check_key,
     check_queue,
+    check_tags,
     check_text,
     is_key,
+    storable_tags,
 )
 from tenure.definition.moment import to_instant
 from tenure.definition.payload import find_json_fault, plain_text
@@ -77,6 +80,7 @@ class Envelope(Struct, frozen=True, rename="camel"):
     at_most: Limit | UnsetType = UNSET
     rate: Text | UnsetType = UNSET
     breaker: Text | UnsetType = UNSET
+    tags: Tags | UnsetType = UNSET
     trace: Trace | UnsetType = UNSET
 
     @property
@@ -169,6 +173,7 @@ class Wire:
             job.at_most or UNSET,
             job.rate or UNSET,
             job.breaker or UNSET,
+            job.tags or UNSET,
         )
         if self.ring.scopes:
             self._authorise(envelope.kid, envelope)
@@ -245,6 +250,7 @@ class Wire:
                 or envelope.schedule is not None
                 or envelope.expires_at is not UNSET
                 or envelope.callbacks is not UNSET
+                or envelope.tags is not UNSET
             ):
                 self._check_rules(envelope, envelope.kid, has_nul)
         except InvalidJob as error:
@@ -261,6 +267,8 @@ class Wire:
             to_moment(envelope.schedule, "schedule")
         if envelope.expires_at is not UNSET and envelope.expires_at.tzinfo is not UTC:
             to_moment(envelope.expires_at, "expiresAt")
+        if envelope.tags is not UNSET:
+            check_tags(envelope.tags)
         for name in _TEXTS if has_nul else ():
             check_text(name, getattr(envelope, name) or "")
         if envelope.callbacks is not UNSET:
@@ -304,6 +312,23 @@ def guard_names(envelope: Envelope) -> list[str]:
 def peek(sealed: bytes) -> Envelope:
     """The envelope of a message that was opened and checked before."""
     return _decoder.decode(sealed)
+
+
+class _TaggedMessage(Struct, gc=False):
+    tags: tuple[str, ...] = ()
+
+
+_decode_tags = msgspec.json.Decoder(_TaggedMessage).decode
+
+
+def claimed_tags(sealed: bytes) -> tuple[str, ...]:
+    """The tags that a message names, which may be forged; none if it cannot be decoded."""
+    if b'"tags":' not in sealed:
+        return ()
+    try:
+        return storable_tags(_decode_tags(sealed).tags)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ()
 
 
 def is_canonical(envelope: Envelope, sealed: bytes) -> bool:

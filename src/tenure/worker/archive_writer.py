@@ -23,6 +23,7 @@ from tenure.definition.failure import Failure, storable
 from tenure.definition.limits import MAX_TEXT, Moment
 from tenure.errors import BackendError, InvalidJob, Unstorable
 from tenure.redaction import one_line
+from tenure.wire.envelope import claimed_tags
 from tenure.worker.roles import GrowingDelay
 
 logger = logging.getLogger(__name__)
@@ -175,6 +176,7 @@ def _record(
         output=output,
         failures=failures,
         run=verdict.run,
+        tags=claimed_tags(lease.body),
     )
 
 

@@ -79,6 +79,7 @@ class CallbackMessages:
             priority=given.priority,
             delay=follower.delay,
             due=to_microseconds(given.schedule) if given.schedule else 0,
+            tags=() if given.tags is UNSET else given.tags,
         )
 
 

@@ -52,6 +52,8 @@ def test_build_gives_the_frozen_job(builder):
         ("depends_on", ("export", "import"), "depends_on", ("export", "import")),
         ("depends_on", (["export", "import"],), "depends_on", ("export", "import")),
         ("depends_on", ("export", ["import"]), "depends_on", ("export", "import")),
+        ("tags", ("billing", "nightly"), "tags", ("billing", "nightly")),
+        ("tags", (["billing", "nightly"],), "tags", ("billing", "nightly")),
         ("enabled", (), "enabled", True),
         ("enabled", (False,), "enabled", False),
         ("disable", (), "enabled", False),

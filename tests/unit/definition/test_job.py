@@ -267,6 +267,47 @@ def test_an_unknown_backoff_strategy_is_refused_with_the_known_ones():
         Job(handler="report").replace(backoff="linear")  # type: ignore[typeddict-item]
 
 
+@pytest.mark.parametrize(
+    ("given", "tags"),
+    [
+        ("billing", ("billing",)),
+        (["b", "a", "b", "a"], ("b", "a")),
+        (("x" * 64, "50% off", "Ω"), ("x" * 64, "50% off", "Ω")),
+        ([str(number) for number in range(16)], tuple(str(number) for number in range(16))),
+        ([], ()),
+    ],
+)
+def test_tags_are_words_in_the_given_order_without_duplicates(given, tags):
+    assert Job(handler="report").replace(tags=given).tags == tags
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["a,b"], "'a,b' cannot be a tag; use 1 to 64 characters without commas and control characters"),
+        ([""], "'' cannot be a tag"),
+        (["x" * 65], "cannot be a tag"),
+        (["two\nlines"], "cannot be a tag"),
+        (["\0"], "cannot be a tag"),
+        (["\ud800"], "cannot be a tag"),
+        ([7], "7 cannot be a tag"),
+        ([["a"]], r"\['a'\] cannot be a tag"),
+        ([str(number) for number in range(17)], "a job has at most 16 tags, got 17"),
+        (None, "tags must be a tuple of texts, got None"),
+    ],
+)
+def test_tags_that_not_every_backend_can_index_are_refused(given, message):
+    with pytest.raises(InvalidJob, match=message):
+        Job(handler="report").replace(tags=given)
+
+
+def test_a_job_takes_its_tags_as_a_tuple_without_duplicates():
+    with pytest.raises(InvalidJob, match="tags must be a tuple of texts, got 'billing'"):
+        Job(handler="report", tags="billing")  # type: ignore[arg-type]
+    with pytest.raises(InvalidJob, match="tags must differ from each other"):
+        Job(handler="report", tags=("a", "a"))
+
+
 @pytest.mark.parametrize("field", ["name", "idempotency_key", "id", "key", "breaker", "unique", "rate"])
 @pytest.mark.parametrize("character", ["\0", "\ud800"])
 def test_a_character_that_not_every_backend_can_store_is_refused_with_its_place(field, character):

@@ -8,7 +8,7 @@ import pytest
 from tenure import Job
 from tenure.definition.limits import bounds_of
 from tenure.errors import InvalidJob, Malformed
-from tenure.wire.envelope import Envelope
+from tenure.wire.envelope import Envelope, claimed_tags
 from tenure.wire.signing import SEAL_SIZE
 
 REFUSED = {  # member of the message: values that no Job takes
@@ -33,6 +33,7 @@ REFUSED = {  # member of the message: values that no Job takes
     "atMost": [0, -1, 2**31],
     "rate": ["abc", "0/s", "5/s burst 6", "1/s\0", "x" * 256],
     "breaker": ["x" * 256, "a\0b"],
+    "tags": ["a", [""], ["a,b"], ["a\n"], ["a\0"], ["x" * 65], ["a", "a"], [7], [str(n) for n in range(17)], None],
     "trace": [{"traceparent": "x" * 65}, 5],
 }
 FOLLOWER_QUEUES = ["", "a b", "x\r\ndelete 1", "x" * 101, "x" * 20_000, "a\0", "é"]
@@ -114,6 +115,15 @@ def test_what_a_job_refuses_is_not_sealed(wire, value):
     for field in ("name", "idempotency_key", "key", "breaker"):
         with pytest.raises(InvalidJob):
             wire.seal(Job(handler="report", **{field: value}), b"null", "id-1", 0)
+
+
+def test_the_tags_that_a_message_claims_are_those_that_can_be_stored(wire, seal, sealed):
+    assert claimed_tags(wire.seal(Job(handler="report", tags=("a", "Ω")), b"null", "id-1", 0)) == ("a", "Ω")
+    assert (
+        claimed_tags(sealed) == claimed_tags(b"") == claimed_tags(b'{"tags":') == claimed_tags(seal({"tags": 5})) == ()
+    )
+    many = [str(number) for number in range(20)]
+    assert claimed_tags(seal({"tags": ["a,b", "a\0", "", "x" * 65, *many, *many]})) == tuple(many[:16])
 
 
 def test_a_nul_in_the_payload_and_in_meta_is_no_concern_of_ours(wire, seal):

@@ -46,6 +46,7 @@ def test_an_opened_message_holds_what_was_sealed(wire):
         backoff=Backoff("fixed", base=1.0),
         max_crashes=1,
         meta={"tenant": "a"},
+        tags=("billing", "Ω"),
     )
 
     envelope = wire.open(wire.seal(job, b"[1,2]", "id-1", NOW, version=2), "slow")
@@ -78,6 +79,7 @@ def test_an_opened_message_holds_what_was_sealed(wire):
         "at_most": 3,
         "rate": "10/s",
         "breaker": "stripe",
+        "tags": ("billing", "Ω"),
         "trace": UNSET,
     }
 
@@ -101,6 +103,7 @@ def test_what_was_not_set_is_not_there(wire, sealed):
         "at_most",
         "rate",
         "breaker",
+        "tags",
         "trace",
     ]
     assert unset == absent

@@ -1,14 +1,23 @@
 """The jobs, counts, control, dead letters and archive of the memory backend; every answer reads the whole table."""
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import structs
 
 from tenure.backends.memory.table import WAITING_STATES, JobEntry, JobTable
 from tenure.backends.messages import Ack, Lease
 from tenure.backends.parts import HEAD_BYTES, forget_results
-from tenure.backends.records import CancelResult, JobRecord, NewDeadLetter, RescheduleResult, merge_records, sort_time
+from tenure.backends.records import (
+    CancelResult,
+    JobRecord,
+    NewDeadLetter,
+    RescheduleResult,
+    by_prefix,
+    merge_records,
+    sort_time,
+    tagged_page,
+)
 from tenure.clock import MICROSECOND
 from tenure.definition.context import Progress
 from tenure.events import END_STATES, ENDED_WELL, JOB_STATES
@@ -27,7 +36,14 @@ class MemoryJobs:
         return sorted({entry.message.queue for entry in _where(self._table, state)})
 
     def page(
-        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
+        self,
+        state: str,
+        queue: str,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        before: int | None = None,
+        bodies: bool = False,
     ) -> tuple[list[JobRecord], str | None]:
         with self._table.changed:
             records = [
@@ -37,7 +53,15 @@ class MemoryJobs:
             ]
         if before is not None:
             records = [each for each in records if each[0].finished_at is None or each[0].finished_at < before]
-        return _page(records, state, limit, cursor)
+        page, after = _page(records, state, limit, cursor)
+        return page if bodies else _without_bodies(page), after
+
+    def tagged(self, tag: str, *, limit: int, cursor: str | None = None) -> tuple[list[JobRecord], str | None]:
+        page, after = tagged_page(self._where(lambda record: tag in record.tags), limit, cursor)
+        return _without_bodies(page), after
+
+    def with_prefix(self, prefix: str, limit: int = 10) -> list[JobRecord]:
+        return _without_bodies(by_prefix(self._where(lambda record: record.id.startswith(prefix)), prefix, limit))
 
     def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         with self._table.changed:
@@ -59,6 +83,11 @@ class MemoryJobs:
                 if isinstance(entry.ended, Ack):
                     entry.ended = structs.replace(entry.ended, output=None)
             return [entry.message.id for entry in ended]
+
+    def _where(self, is_wanted: Callable[[JobRecord], bool]) -> list[JobRecord]:
+        with self._table.changed:
+            records = [entry.record(self._table.owner) for entry in self._table.entries.values()]
+        return [record for record in records if is_wanted(record)]
 
     def waiting(self) -> list[JobRecord]:
         """Ready and delayed jobs, by queue and then in the order they would run once due; for tests."""
@@ -172,7 +201,14 @@ class MemoryArchive:
             return sorted({record.queue for record in self._records.values() if record.state == state})
 
     def page(
-        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
+        self,
+        state: str,
+        queue: str,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        before: int | None = None,
+        bodies: bool = False,  # noqa: ARG002 - an archive has none
     ) -> tuple[list[JobRecord], str | None]:
         found = [each for each in reversed(self._of(state, queue)) if before is None or sort_time(each) < before]
         first = (
@@ -180,6 +216,16 @@ class MemoryArchive:
         )
         page = found[first : first + limit]
         return page, _sort_key(page[-1]) if len(page) == limit else None
+
+    def tagged(self, tag: str, *, limit: int, cursor: str | None = None) -> tuple[list[JobRecord], str | None]:
+        with self._lock:
+            found = [record for record in self._records.values() if tag in record.tags]
+        return tagged_page(found, limit, cursor)
+
+    def with_prefix(self, prefix: str, limit: int = 10) -> list[JobRecord]:
+        with self._lock:
+            found = [record for record in self._records.values() if record.id.startswith(prefix)]
+        return by_prefix(found, prefix, limit)
 
     def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         old = [record.id for record in self._of(state, queue) if sort_time(record) < before][:limit]
@@ -218,9 +264,12 @@ def _page(
         return when.get(state, -record.priority), order
 
     start = int(cursor or 0)
-    ordered = [structs.replace(record, body=None) for record, _ in sorted(records, key=place)]
-    found = ordered[start : start + limit]
+    found = [record for record, _ in sorted(records, key=place)[start : start + limit]]
     return found, str(start + limit) if len(found) == limit else None
+
+
+def _without_bodies(records: Iterable[JobRecord]) -> list[JobRecord]:
+    return [structs.replace(record, body=None) for record in records]
 
 
 class MemoryControl:

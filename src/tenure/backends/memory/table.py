@@ -70,6 +70,7 @@ class JobEntry:
             progress=self.progress,
             cancel_asked=cancel_asked,
             waits_for=self.waits_for,
+            tags=self.message.tags,
         )
 
 

@@ -1,4 +1,4 @@
-"""RedisArchive: records of jobs that live on a broker: a hash of them, and a sorted set for each state and queue.
+"""RedisArchive: records of jobs that live on a broker: a hash of them, and sorted sets by state and queue, and by tag.
 
 All its keys share one hash tag, so that each verb is one step.
 """
@@ -6,9 +6,17 @@ All its keys share one hash tag, so that each verb is one step.
 from collections.abc import Sequence
 
 from tenure.backends.parts import forget_results
-from tenure.backends.records import JobRecord, decode_record, encode, merge_records, sort_time
+from tenure.backends.records import (
+    JobRecord,
+    by_prefix,
+    decode_record,
+    encode,
+    merge_records,
+    read_place,
+    sort_time,
+)
 from tenure.backends.redis.connections import Argument, RedisClient, with_retries
-from tenure.backends.redis.scripts import KeyNames, Scripts
+from tenure.backends.redis.scripts import KeyNames, Scripts, scan_ids
 
 _CHUNK = 500
 
@@ -38,13 +46,35 @@ class RedisArchive:
         return sorted(queue for each, _, queue in named if each == state)
 
     def page(
-        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
+        self,
+        state: str,
+        queue: str,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        before: int | None = None,
+        bodies: bool = False,  # noqa: ARG002 - an archive has none
     ) -> tuple[list[JobRecord], str | None]:
         time, _, id = (cursor or str(before or "")).partition(":")
         arguments: list[Argument] = [f"{state}:{queue}", limit, time, id]
         found = with_retries(lambda: self._scripts.run("page_records", self._key, arguments))
         page = [decode_record(record) for record in found]
         return page, f"{sort_time(page[-1])}:{page[-1].id}" if len(page) == limit else None
+
+    def tagged(self, tag: str, *, limit: int, cursor: str | None = None) -> tuple[list[JobRecord], str | None]:
+        after: tuple[Argument, ...] = read_place(cursor) if cursor else ("", "")
+        found = with_retries(lambda: self._scripts.run("tagged", self._key, [tag, limit, *after]))
+        ids, places = found[::2], found[1::2]
+        cursor = encode((int(float(places[-1])), ids[-1].decode())).decode() if len(ids) == limit else None
+        records = with_retries(lambda: self._client.ask("HMGET", f"{self._key}:jobs", *ids)) if ids else []
+        return [decode_record(record) for record in records if record is not None], cursor
+
+    def with_prefix(self, prefix: str, limit: int = 10) -> list[JobRecord]:
+        """No index has the ids: unless this is a complete id, the server compares those of all records."""
+        if exact := self.find(prefix):
+            return [exact]
+        found = [self.find(id) for id in scan_ids(self._client, f"{self._key}:jobs", prefix, limit)]
+        return by_prefix([record for record in found if record is not None], prefix, limit)
 
     def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         gone = 0
@@ -71,6 +101,8 @@ class RedisArchive:
                 encode(record),
                 _state_and_queue(record),
                 sort_time(record),
+                ",".join(record.tags),
+                record.enqueued_at,
             ]
         changed = self._scripts.run("save_records", self._key, arguments) if arguments else []
         return {id.decode() for id in changed}

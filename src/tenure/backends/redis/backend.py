@@ -117,10 +117,13 @@ class RedisPut:
             *map(codec.priority_offset, messages),
         ]
         has_unique = any(message.unique for message in messages)
-        if has_unique or any(message.due or message.delay for message in messages):
+        has_tags = any(message.tags for message in messages)
+        if has_unique or has_tags or any(message.due or message.delay for message in messages):
             arguments += map(codec.due_argument, messages)
-        if has_unique:
+        if has_unique or has_tags:
             arguments += [message.unique or "" for message in messages]
+        if has_tags:
+            arguments += map(codec.tags_argument, messages)
         if queue not in self._registered:
             self._register(queue)
         repeats: list[None] = []

@@ -21,7 +21,6 @@ _MAX_PRIORITY = 9
 _encode = msgspec.json.Encoder().encode
 _encode_lines = msgspec.json.Encoder().encode_lines
 pack = msgspec.msgpack.Encoder().encode  # for cmsgpack.unpack in a script, which knows text but no bytes
-_decode_labels = msgspec.json.Decoder(tuple[str, str | None]).decode
 _decode_failure = msgspec.json.Decoder(Failure).decode
 _decode_progress = msgspec.json.Decoder(Progress).decode
 
@@ -39,6 +38,15 @@ class StoredOutcome(Struct, array_like=True):
     run: Run | None = None
 
 
+class Labels(Struct, frozen=True, array_like=True):
+    """The end of the head of a record; `tags` is only written for a job that has tags."""
+
+    handler: str
+    name: str | None
+    tags: tuple[str, ...] = ()
+
+
+_decode_labels = msgspec.json.Decoder(Labels).decode
 _decode_outcome = msgspec.json.Decoder(StoredOutcome).decode
 _COUNTERS = re.compile(rb"(?=.{7,32}\Z)([0-9]+) ([0-9]+) ([0-9]{1,9}) (-1|[0-9]{1,9})")
 _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError)
@@ -52,6 +60,7 @@ class RecordHead(Struct, frozen=True):
     priority: int
     handler: str
     name: str | None
+    tags: tuple[str, ...] = ()
 
 
 def json_bytes(value: Any) -> bytes:
@@ -60,7 +69,12 @@ def json_bytes(value: Any) -> bytes:
 
 def record_tail(message: Message) -> bytes:
     """The part of a record that the producer writes; the server puts its number and times before it."""
-    return b"%d %b\n%b" % (message.priority, _encode((message.handler, message.name)), message.body)
+    labels = (message.handler, message.name, message.tags) if message.tags else (message.handler, message.name)
+    return b"%d %b\n%b" % (message.priority, _encode(labels), message.body)
+
+
+def tags_argument(message: Message) -> str:
+    return ",".join(message.tags)
 
 
 def priority_offset(message: Message) -> int:
@@ -180,10 +194,11 @@ def dead_outcome(verdict: Abandon) -> bytes:
     return _encode((attempts, crashes, lease.fence, lease.owner, None, verdict.reason, None))
 
 
-def dead_letter_arguments(letter: NewDeadLetter) -> tuple[str, bytes, bytes, bytes]:
-    """A dead letter that was never leased: id, tail, outcome and failure."""
+def dead_letter_arguments(letter: NewDeadLetter) -> tuple[str, bytes, bytes, bytes, str]:
+    """A dead letter that was never leased: id, tail, outcome, failure and tags."""
     outcome = _encode((letter.attempts, 0, 0, None, None, letter.reason, None))
-    return letter.message.id, record_tail(letter.message), outcome, _encode(letter.failure) if letter.failure else b""
+    failure = _encode(letter.failure) if letter.failure else b""
+    return letter.message.id, record_tail(letter.message), outcome, failure, tags_argument(letter.message)
 
 
 def encode_failure(verdict: Nack | Abandon) -> bytes:
@@ -210,6 +225,7 @@ def decode_live(id: str, queue: str, state: str, record: bytes, counts: tuple[in
         priority=fields.priority,
         enqueued_at=fields.enqueued,
         body=body,
+        tags=fields.tags,
     )
 
 
@@ -245,6 +261,7 @@ def decode_ended(id: str, queue: str, record: bytes, failures: tuple[Failure, ..
         output=end.output,
         run=end.run,
         failures=failures,
+        tags=fields.tags,
     )
 
 
@@ -274,8 +291,8 @@ _NO_HEAD = RecordHead(0, 0, 5, "unknown", None)
 def _decode_head(head: bytes) -> RecordHead:
     try:
         _, enqueued, due, priority, labels = head.split(b" ", 4)
-        handler, name = _decode_labels(labels)
-        return RecordHead(int(enqueued), int(due), int(priority), handler, name)
+        read = _decode_labels(labels)
+        return RecordHead(int(enqueued), int(due), int(priority), read.handler, read.name, read.tags)
     except _UNREADABLE:
         return _NO_HEAD
 

@@ -4,17 +4,16 @@ Only its queue knows a job, so a job is searched in every queue: one script per 
 The record of a dead letter stays where it was; a sorted set for each queue orders the dead letters.
 """
 
-import re
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
 from msgspec import structs
 
-from tenure.backends.records import JobRecord, NewDeadLetter
+from tenure.backends.records import JobRecord, NewDeadLetter, by_prefix, read_place
 from tenure.backends.redis import codec
 from tenure.backends.redis.connections import Argument, with_retries
-from tenure.backends.redis.scripts import Call, RedisQueues, Scripts
+from tenure.backends.redis.scripts import Call, RedisQueues, Scripts, starting_with
 from tenure.clock import MICROSECOND
 from tenure.events import END_STATES, JOB_STATES
 
@@ -38,7 +37,14 @@ class RedisJobs:
         return self._queues.all()
 
     def page(
-        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
+        self,
+        state: str,
+        queue: str,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        before: int | None = None,
+        bodies: bool = False,
     ) -> tuple[list[JobRecord], str | None]:
         key, start = self._queues.key(queue), int(cursor or 0)
         if cursor is None and before is not None and state in END_STATES:
@@ -47,11 +53,47 @@ class RedisJobs:
         calls: list[Call] = [("find", key, [id]) for id in ids]
         found = with_retries(lambda: self._scripts.run_each(calls)) if calls else []
         records = [
-            structs.replace(record, body=None)
+            record if bodies else structs.replace(record, body=None)
             for id, each in zip(ids, found, strict=True)
             if each and (record := self._record(id.decode(), queue, each)) and record.state == state
         ]
         return records, str(start + limit) if len(ids) == limit else None
+
+    def tagged(self, tag: str, *, limit: int, cursor: str | None = None) -> tuple[list[JobRecord], str | None]:
+        """Every queue has its own index: each is asked for a page, and the newest of all are shown."""
+        after: tuple[Argument, ...] = read_place(cursor) if cursor else ("", "")
+        places = [
+            (int(float(enqueued)), id.decode(), queue)
+            for queue, page in self._queues.run("tagged", tag, limit, *after)
+            for id, enqueued in zip(page[::2], page[1::2], strict=True)
+        ]
+        shown = sorted(places, reverse=True)[:limit]
+        records = self._found([(id, queue) for _, id, queue in shown])
+        return (
+            [record for record in records if tag in record.tags],
+            codec.json_bytes(shown[-1][:2]).decode() if len(shown) == limit else None,
+        )
+
+    def with_prefix(self, prefix: str, limit: int = 10) -> list[JobRecord]:
+        """No index has the ids: unless this is a complete id, the server compares those of all jobs, in small steps."""
+        if exact := self.find(prefix):
+            return [structs.replace(exact, body=None)]
+        found: list[tuple[str, str]] = []
+        for queue in self._queues.all():
+            if len(found) < limit:
+                ids = self._queues.scan_ids(queue, prefix, limit - len(found))
+                found += [(id, queue) for id in ids]
+        return by_prefix(self._found(found), prefix, limit)
+
+    def _found(self, places: Sequence[tuple[str, str]]) -> list[JobRecord]:
+        """The records of jobs with these ids and queues, without bodies; those that are gone are left out."""
+        calls: list[Call] = [("find", self._queues.key(queue), [id]) for id, queue in places]
+        found = with_retries(lambda: self._scripts.run_each(calls)) if calls else []
+        return [
+            structs.replace(record, body=None)
+            for (id, queue), each in zip(places, found, strict=True)
+            if each and (record := self._record(id, queue, each))
+        ]
 
     def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         return trim(self._scripts, self._queues, state, before, limit, queue)
@@ -89,7 +131,7 @@ class RedisJobs:
 
     def _holder(self, id: str, queue: str) -> tuple[str, int, int] | None:
         """Owner, fence and expiry of a job's lease, searched among all leases of its queue."""
-        pattern = re.sub(r"([*?\[\]\\^])", r"\\\1", id) + ":*"
+        pattern = starting_with(f"{id}:")
         cursor = b"0"
         while True:
             cursor, found = self._scripts.run("holder", self._queues.key(queue), [cursor, pattern, _SCAN_COUNT])

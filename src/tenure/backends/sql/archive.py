@@ -1,13 +1,22 @@
 """SqlArchive: records of jobs that live on a broker, one row each; the record itself is JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import msgspec
 
 from tenure.backends.parts import forget_results
-from tenure.backends.records import JobRecord, decode_record, encode, merge_records, sort_time
+from tenure.backends.records import (
+    JobRecord,
+    by_prefix,
+    decode_record,
+    encode,
+    merge_records,
+    read_place,
+    sort_time,
+)
 from tenure.backends.sql.dialect import Dialect, Rows
+from tenure.backends.sql.job_lookup import end_of_prefix
 from tenure.backends.sql.jobs import walk_queues
 
 _CHUNK = 500
@@ -15,6 +24,14 @@ _LAST_MOMENT = 1 << 62
 KNOWN = "SELECT id, record FROM tenure_record WHERE id IN :ids FOR UPDATE"
 FIND = "SELECT record FROM tenure_record WHERE id = :id"
 DROP = "DELETE FROM tenure_record WHERE id IN :ids"
+DROP_TAGS = "DELETE FROM tenure_record_tag WHERE id IN :ids"
+BY_ID = "SELECT id, record FROM tenure_record WHERE id IN :ids"
+TAGGED = """
+SELECT enqueued, id FROM tenure_record_tag
+WHERE tag = (:tag) AND enqueued <= :first AND (enqueued < :first OR id < :second)
+ORDER BY tag DESC, enqueued DESC, id DESC LIMIT :limit
+"""
+WITH_PREFIX = "SELECT record FROM tenure_record WHERE id >= :first AND id < :last ORDER BY id LIMIT :limit"
 NEXT_QUEUE = "SELECT min(queue) FROM tenure_record WHERE state = :state AND queue > :after"
 PAGE = """
 SELECT record FROM tenure_record WHERE state = :state AND queue = :queue
@@ -47,20 +64,44 @@ class SqlArchive:
         return walk_queues(self._dialect, NEXT_QUEUE, state=state)
 
     def page(
-        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
+        self,
+        state: str,
+        queue: str,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        before: int | None = None,
+        bodies: bool = False,  # noqa: ARG002 - an archive has none
     ) -> tuple[list[JobRecord], str | None]:
         first, second = _cursor(cursor) if cursor else (before or _LAST_MOMENT, "")
         given = {"state": state, "queue": queue, "first": first, "second": second, "limit": limit}
         page = [decode_record(record) for (record,) in self._dialect.read(PAGE, given)]
         return page, encode((sort_time(page[-1]), page[-1].id)).decode() if len(page) == limit else None
 
+    def tagged(self, tag: str, *, limit: int, cursor: str | None = None) -> tuple[list[JobRecord], str | None]:
+        first, second = read_place(cursor) if cursor else (_LAST_MOMENT, "")
+        found = self._dialect.read(TAGGED, {"tag": tag, "first": first, "second": second, "limit": limit})
+        after = encode(found[-1]).decode() if len(found) == limit else None
+        ids = [id for _, id in found]
+        records: dict[str, str] = dict(self._dialect.read(BY_ID, {"ids": ids})) if ids else {}
+        return [decode_record(records[id]) for id in ids if id in records], after
+
+    def with_prefix(self, prefix: str, limit: int = 10) -> list[JobRecord]:
+        given = {"first": prefix, "last": end_of_prefix(prefix), "limit": limit}
+        return by_prefix([decode_record(record) for (record,) in self._dialect.read(WITH_PREFIX, given)], prefix, limit)
+
     def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         old: list[str] = []
         for name in self.queues_with(state) if queue is None else [queue]:
             page = {"state": state, "queue": name, "before": before, "limit": limit - len(old)}
             old += [id for (id,) in self._dialect.read(OLD, page)]
+
+        def delete(rows: Rows) -> None:
+            rows(DROP, {"ids": old})
+            rows(DROP_TAGS, {"ids": old})
+
         if old:
-            self._dialect.transact(lambda rows: rows(DROP, {"ids": old}))
+            self._dialect.transact(delete)
         return len(old)
 
     def forget(self, ids: Sequence[str]) -> list[str]:
@@ -73,3 +114,17 @@ class SqlArchive:
         if kept:
             lines = [(each.id, each.queue, each.state, sort_time(each), encode(each).decode()) for each in kept]
             rows(self._dialect.save_records, {"rows": encode(lines).decode()})
+            self._save_tags(known, list(kept), rows)
+
+    def _save_tags(self, known: Mapping[str, JobRecord], kept: Sequence[JobRecord], rows: Rows) -> None:
+        """Nearly always the first record of a job is the one that writes its tags."""
+        changed = [each for each in kept if each.id not in known or _tags(known[each.id]) != _tags(each)]
+        if renamed := [each.id for each in changed if each.id in known]:
+            rows(DROP_TAGS, {"ids": renamed})
+        if lines := [line for each in changed for line in _tags(each)]:
+            rows(self._dialect.save_record_tags, {"rows": encode(lines).decode()})
+
+
+def _tags(record: JobRecord) -> list[tuple[str, int, str]]:
+    """The rows of the index of tags for this record."""
+    return [(tag, record.enqueued_at, record.id) for tag in record.tags]

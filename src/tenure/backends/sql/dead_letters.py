@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from tenure.backends.records import JobRecord, NewDeadLetter
-from tenure.backends.sql.dialect import Dialect, Rows
+from tenure.backends.sql.dialect import Dialect, Rows, stored_tags
 from tenure.backends.sql.job_rows import JOBS_AND_BODIES_BY_KEY, job_record, read_failures, with_jobs
 from tenure.backends.sql.jobs import DEAD_COLUMNS, KEYS, delete_jobs
 
@@ -23,9 +23,10 @@ WHERE j.key IN :keys AND w.key IN :keys
 """
 # No job has an empty queue: a row with one has reserved its id for this transaction.
 ADD_JOB = """
-INSERT INTO tenure_job (id, queue, rank, handler, name, enqueued, due, body)
-VALUES (:id, '', :rank, :handler, :name, :now, :now, :body) ON CONFLICT DO NOTHING
+INSERT INTO tenure_job (id, queue, rank, handler, name, enqueued, due, body, tags)
+VALUES (:id, '', :rank, :handler, :name, :now, :now, :body, :tags) ON CONFLICT DO NOTHING
 """
+ADD_TAG = "INSERT INTO tenure_tag (tag, enqueued, key) SELECT :tag, enqueued, key FROM tenure_job WHERE id = :id"
 ADDED = "SELECT id FROM tenure_job WHERE id IN :ids AND queue = ''"
 NAME_QUEUE = "UPDATE tenure_job SET queue = :queue WHERE id = :id AND queue = ''"
 ADD_DEAD = """
@@ -96,6 +97,8 @@ class SqlDeadLetters:
             for id in new:
                 rows(NAME_QUEUE, {"id": id, "queue": fresh[id].message.queue})
                 rows(ADD_DEAD, {"id": id, "attempts": fresh[id].attempts, "reason": fresh[id].reason, "now": now})
+                for tag in fresh[id].message.tags:
+                    rows(ADD_TAG, {"id": id, "tag": tag})
                 if failure := fresh[id].failure:
                     rows(ADD_FAILURE, {"id": id, "record": msgspec.json.encode(failure).decode()})
             return new
@@ -118,6 +121,7 @@ def _columns(letter: NewDeadLetter, now: int) -> dict[str, Any]:
         "name": message.name,
         "now": now,
         "body": message.body,
+        "tags": stored_tags(message),
     }
 
 

@@ -52,6 +52,7 @@ class Dialect(Protocol):
     reserve_guards: str | None  # creates rows to lock for keys that have none; None where there is only one writer
     save_guards: str
     save_records: str
+    save_record_tags: str
 
     def now(self) -> int:
         """UTC microseconds by the clock that deadlines use."""
@@ -127,6 +128,11 @@ class Dialect(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def stored_tags(message: Message) -> str | None:
+    """The tags of a message as they are stored with its job."""
+    return ",".join(message.tags) or None
 
 
 def failures(verdicts: Iterable[Nack | Abandon]) -> list[tuple[str, int, Failure]]:

@@ -11,13 +11,14 @@ from tenure.definition.failure import Failure
 from tenure.events import Run
 
 FAILURES = "SELECT id, record FROM tenure_failure WHERE id IN :ids ORDER BY id, fence"
-_JOBS_BY_KEY = "SELECT key, id, -rank, handler, name, enqueued, due, {body} FROM tenure_job WHERE key IN :keys"
+_JOBS_BY_KEY = "SELECT key, id, -rank, handler, name, enqueued, due, {body}, tags FROM tenure_job WHERE key IN :keys"
 JOBS_BY_KEY = _JOBS_BY_KEY.format(body="NULL")
 JOBS_AND_BODIES_BY_KEY = _JOBS_BY_KEY.format(body="body")
 _COLUMNS = (
     *("id", "queue", "priority", "handler", "name", "state", "attempts", "crashes", "fence"),
-    *("enqueued_at", "due_at", "finished_at", "owner", "seconds", "reason", "output", "body", "run"),
+    *("enqueued_at", "due_at", "finished_at", "owner", "seconds", "reason", "output", "body", "run", "tags"),
 )
+BODY_COLUMN = _COLUMNS.index("body")
 _decode_failure = msgspec.json.Decoder(Failure).decode
 _decode_run = msgspec.json.Decoder(Run).decode
 
@@ -29,8 +30,8 @@ def with_jobs(dialect: Dialect, narrow: list[Row], statement: str = JOBS_BY_KEY)
     found: list[Row] = []
     for key, queue, *counts, finished, owner, seconds, reason, output, run, delayed_until, _, _ in narrow:
         if key in jobs:  # else it was deleted meanwhile
-            id, priority, handler, name, enqueued, due, body = jobs[key]
-            end = (finished, owner, seconds, reason, output, body, run)
+            id, priority, handler, name, enqueued, due, body, tags = jobs[key]
+            end = (finished, owner, seconds, reason, output, body, run, tags)
             found.append((id, queue, priority, handler, name, *counts, enqueued, delayed_until or due, *end))
     return found
 
@@ -55,6 +56,7 @@ def job_record(row: tuple[Any, ...], failures: tuple[Failure, ...], **more: Any)
     run = values["run"] = _run(values["run"])
     if run is not None and values["seconds"] is None:
         values["seconds"] = run.seconds
+    values["tags"] = tuple(tags.split(",")) if (tags := values["tags"]) else ()
     return JobRecord(**values, failures=failures, **more)
 
 

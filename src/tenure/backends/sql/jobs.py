@@ -12,7 +12,16 @@ import msgspec
 
 from tenure.backends.records import JobRecord
 from tenure.backends.sql.dialect import Dialect, Row, Rows
-from tenure.backends.sql.job_rows import job_record, may_have_failures, read_failures, with_jobs
+from tenure.backends.sql.job_lookup import JobLookup
+from tenure.backends.sql.job_rows import (
+    BODY_COLUMN,
+    JOBS_AND_BODIES_BY_KEY,
+    JOBS_BY_KEY,
+    job_record,
+    may_have_failures,
+    read_failures,
+    with_jobs,
+)
 from tenure.clock import MICROSECOND
 from tenure.definition.context import Progress
 from tenure.events import JOB_STATES
@@ -39,7 +48,7 @@ SELECT j.id, j.queue, -j.rank, j.handler, j.name,
        coalesce(r.fence, d.fence, l.fence, p.fence, x.fence, o.fence),
        j.enqueued, coalesce(d.due, j.due), coalesce(x.died, o.finished),
        coalesce(l.owner, nullif(x.owner, ''), o.owner), o.seconds, coalesce(x.reason, o.reason), o.output, j.body,
-       o.run, l.expires, l.asked, l.done, l.total, p.guard
+       o.run, j.tags, l.expires, l.asked, l.done, l.total, p.guard
 FROM tenure_job AS j
 LEFT JOIN tenure_ready AS r ON r.key = j.key AND r.queue = (SELECT queue FROM tenure_job WHERE id = :id)
     AND r.rank = (SELECT rank FROM tenure_job WHERE id = :id) AND r.key = (SELECT key FROM tenure_job WHERE id = :id)
@@ -59,7 +68,8 @@ OLD_OUTCOMES = """
 SELECT key FROM tenure_outcome WHERE state = :state AND queue = :queue AND finished < :before
 ORDER BY finished, key LIMIT :limit
 """
-IDS = "SELECT id FROM tenure_job WHERE key IN :keys"
+IDS_AND_TAGS = "SELECT key, id, tags FROM tenure_job WHERE key IN :keys"
+DROP_TAGS = "DELETE FROM tenure_tag WHERE key IN :keys"
 KEYS = "SELECT key, id FROM tenure_job WHERE id IN :ids"
 ENDED = "SELECT key FROM tenure_outcome WHERE key IN :keys FOR UPDATE"
 ERASE = "UPDATE tenure_job SET body = NULL WHERE key IN :keys"
@@ -130,6 +140,7 @@ class SqlJobs:
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
+        self._lookup = JobLookup(dialect)
 
     def find(self, id: str) -> JobRecord | None:
         for _ in range(2):  # a job that leaves its batch between FIND and MEMBER is found by the second FIND
@@ -153,7 +164,14 @@ class SqlJobs:
         return sorted(found)
 
     def page(
-        self, state: str, queue: str, *, limit: int, cursor: str | None = None, before: int | None = None
+        self,
+        state: str,
+        queue: str,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        before: int | None = None,
+        bodies: bool = False,
     ) -> tuple[list[JobRecord], str | None]:
         start = (-LAST_MOMENT, 0) if state in PAGE_LIVE else (before or LAST_MOMENT, "" if state == "dead" else 0)
         first, second = _decode_cursor(cursor) if cursor else start
@@ -161,10 +179,19 @@ class SqlJobs:
         statement = PAGE_DEAD if state == "dead" else PAGE_LIVE.get(state, PAGE_ENDED)
         found = self._leased_page(given) if state == "leased" else self._dialect.read(statement, given)
         places = [row[-2:] for row in found]
-        rows = with_jobs(self._dialect, found)
+        rows = with_jobs(self._dialect, found, JOBS_AND_BODIES_BY_KEY if bodies else JOBS_BY_KEY)
         failures = read_failures(self._dialect, [row[0] for row in rows if may_have_failures(row)])
         after = msgspec.json.encode(places[-1]).decode() if len(places) == limit else None
-        return [job_record(row, failures.get(row[0], ())) for row in rows], after
+        records = [
+            job_record(row, failures.get(row[0], ()), is_erased=bodies and row[BODY_COLUMN] is None) for row in rows
+        ]
+        return records, after
+
+    def tagged(self, tag: str, *, limit: int, cursor: str | None = None) -> tuple[list[JobRecord], str | None]:
+        return self._lookup.tagged(tag, limit, cursor)
+
+    def with_prefix(self, prefix: str, limit: int = 10) -> list[JobRecord]:
+        return self._lookup.with_prefix(prefix, limit)
 
     def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
         old: list[int] = []
@@ -203,14 +230,14 @@ class SqlJobs:
             cancel_asked=bool(asked),
             progress=None if done is None else Progress(done, total),
             waits_for=guard,
-            is_erased=columns[16] is None,
+            is_erased=columns[BODY_COLUMN] is None,
         )
 
     def _as_member(self, row: Row) -> JobRecord | None:
         """The record of a job that is leased as a member of a batch, from a row of FIND."""
         for key, _ in self._dialect.read(KEYS, {"ids": [row[0]]}):
             for owner, expires in self._dialect.read(MEMBER, {"key": key}):
-                columns = (*row[:5], "leased", 0, 0, 1, *row[9:12], owner, *row[13:18])
+                columns = (*row[:5], "leased", 0, 0, 1, *row[9:12], owner, *row[13:19])
                 return job_record(columns, (), lease_until=expires, cancel_asked=False)
         return None
 
@@ -254,13 +281,15 @@ class SqlQueueCounts:
 
 
 def delete_jobs(dialect: Dialect, rows: Rows, keys: Sequence[int]) -> None:
-    """Delete jobs and what is recorded about their attempts."""
+    """Delete jobs, what is recorded about their attempts, and their tags."""
     if dialect.keep_last_key:
         rows(dialect.keep_last_key, {})
-    ids = [id for (id,) in rows(IDS, {"keys": keys})]
+    jobs = rows(IDS_AND_TAGS, {"keys": keys})
     rows(DROP_JOBS, {"keys": keys})
-    if ids:
-        rows(DROP_FAILURES, {"ids": ids})
+    if jobs:
+        rows(DROP_FAILURES, {"ids": [id for _, id, _ in jobs]})
+    if tagged := [key for key, _, tags in jobs if tags is not None]:
+        rows(DROP_TAGS, {"keys": tagged})
 
 
 def walk_queues(dialect: Dialect, statement: str, **given: str) -> list[str]:

@@ -17,6 +17,7 @@ _MODULES = (
     *(
         "history",
         "job_pages",
+        "tags",
         "concurrency",
         "cancellation",
         "reschedule",
@@ -44,12 +45,13 @@ from tenure.testing.conformance.outage import OutageConformance  # noqa: E402
 from tenure.testing.conformance.parking import ParkingTests  # noqa: E402
 from tenure.testing.conformance.payloads import PayloadTests  # noqa: E402
 from tenure.testing.conformance.put import PutTests  # noqa: E402
-from tenure.testing.conformance.records import RecordTests  # noqa: E402
+from tenure.testing.conformance.records import PrefixTests, RecordTests  # noqa: E402
 from tenure.testing.conformance.renewal import RenewalTests  # noqa: E402
 from tenure.testing.conformance.reschedule import RescheduleTests  # noqa: E402
 from tenure.testing.conformance.settlement import SettlementTests  # noqa: E402
 from tenure.testing.conformance.store import StoreConformance  # noqa: E402
 from tenure.testing.conformance.suspects import SuspectTests  # noqa: E402
+from tenure.testing.conformance.tags import TagTests  # noqa: E402
 
 __all__ = [
     "AdvancingClock",
@@ -70,10 +72,12 @@ class BackendConformance(
     RenewalTests,
     DeadLetterTests,
     RecordTests,
+    PrefixTests,
     PayloadTests,
     QueueAgeTests,
     HistoryTests,
     JobPageTests,
+    TagTests,
     ConcurrencyTests,
     CancellationTests,
     RescheduleTests,

@@ -105,9 +105,57 @@ class ArchiveConformance:
         found = [archive.find(id_of(number)) for number in (1, 2, 3)]
         assert [record.output for record in found if record] == [None, "a result", "kept"]
 
+    def test_jobs_are_listed_by_tag_newest_enqueue_first(self, archive: JobArchive) -> None:
+        noted = [job(number, enqueued_at=START + number, tags=("a", "b")[: 1 + number % 2]) for number in range(1, 6)]
+        archive.save([*noted, job(6), job(7, queue="other", enqueued_at=START - 9, tags=("a",))])
+        assert [ids(walk_tag(archive, "a", limit)) for limit in (1, 2, 6, 9)] == [
+            [id_of(number) for number in (5, 4, 3, 2, 1, 7)]
+        ] * 4
+        assert walk_tag(archive, "b", 2) == [noted[4], noted[2], noted[0]]
+        assert archive.tagged("c", limit=9) == ([], None)
+
+    def test_a_job_is_listed_once_under_its_tags_however_often_it_is_noted(self, archive: JobArchive) -> None:
+        waiting = job(1, "delayed", finished_at=None, tags=("a",))
+        archive.save([waiting, waiting])
+        archive.save([job(1, "done", fence=2, enqueued_at=START + 5, tags=("a",)), job(2, tags=("a",))])
+        assert [(record.id, record.state) for record in walk_tag(archive, "a", 1)] == [
+            (id_of(1), "done"),
+            (id_of(2), "done"),
+        ]
+
+    def test_the_jobs_of_one_moment_are_each_listed_once_under_a_tag(self, archive: JobArchive) -> None:
+        archive.save([job(number, tags=("a", "Ω")) for number in range(1, 8)])
+        assert ids(walk_tag(archive, "Ω", 2)) == [id_of(number) for number in range(7, 0, -1)]
+
+    def test_a_list_by_tag_goes_on_where_its_last_job_was_though_that_is_gone(self, archive: JobArchive) -> None:
+        archive.save([job(number, tags=("a",)) for number in range(1, 6)])
+        first, cursor = archive.tagged("a", limit=2)
+        assert archive.trim("done", START + 5 * 1_000_000, 4) == 4
+        rest, _ = archive.tagged("a", limit=9, cursor=cursor)
+        assert (ids(first), ids(rest)) == ([id_of(5), id_of(4)], [])
+        assert ids(walk_tag(archive, "a", 9)) == [id_of(5)]
+
+    def test_jobs_are_found_by_the_start_of_their_id(self, archive: JobArchive) -> None:
+        names = ("ab*1", "ab?2", "ab%3", "ab_4", "ab", "b")
+        archive.save([job(number, id=name) for number, name in enumerate(names)])
+        assert [ids(archive.with_prefix(prefix)) for prefix in ("ab*", "ab%", "ab_", "a*", "c")] == [
+            *(["ab*1"], ["ab%3"], ["ab_4"], [], [])
+        ]
+        assert ids(archive.with_prefix("ab")) == ["ab"]
+        assert ids(archive.with_prefix("a")) == sorted(names[:5])
+        assert len(archive.with_prefix("a", 2)) == 2
+
     def test_many_are_noted_at_once(self, archive: JobArchive) -> None:
         archive.save([job(number) for number in range(1, 1002)])
         assert len(everything(archive, "done", QUEUE, limit=400)) == 1001
+
+
+def walk_tag(archive: JobArchive, tag: str, limit: int) -> list[JobRecord]:
+    found, cursor = archive.tagged(tag, limit=limit)
+    while cursor is not None:
+        page, cursor = archive.tagged(tag, limit=limit, cursor=cursor)
+        found += page
+    return found
 
 
 def everything(archive: JobArchive, state: str, queue: str, limit: int) -> list[JobRecord]:

@@ -16,6 +16,7 @@ from tenure.testing.conformance.messages import (
     FullBackend,
     failure,
     id_of,
+    kept_body,
     make,
     put_and_take,
     take,
@@ -107,6 +108,31 @@ class JobPageTests:
         (record,) = walk(backend, "ready", 9)
         assert (record.id, record.queue, record.handler, record.name) == (id_of(1), QUEUE, "greet", "no 1")
         assert (record.state, record.priority, record.attempts, record.body) == ("ready", 8, 0, None)
+
+    @needs("jobs", "dead_letters")
+    def test_a_listing_with_bodies_shows_what_the_backend_keeps(self, backend: FullBackend) -> None:
+        backend.abandon([Abandon(lease=put_and_take(backend, make(1, body=b"dead"))[0], reason="failed")])
+        backend.ack([Ack(lease=put_and_take(backend, make(2))[0])])
+        put_and_take(backend, make(3, body=b"leased"))
+        backend.put([make(4, body=b"ready"), make(5, body=b"delayed", delay=60)])
+        pages = {state: backend.jobs.page(state, QUEUE, limit=9, bodies=True)[0] for state in JOB_STATES}
+        assert [each.body for state in ("dead", "leased", "ready", "delayed") for each in pages[state]] == [
+            *(b"dead", b"leased", b"ready", b"delayed")
+        ]
+        assert [(each.body, each.is_erased) for each in pages["done"]] == [(kept_body(backend), False)]
+        assert pages["dead"][0].failures == walk(backend, "dead", 9)[0].failures
+
+    @needs("jobs", "payloads")
+    def test_a_listing_with_bodies_tells_which_were_erased(self, backend: FullBackend) -> None:
+        leases = put_and_take(backend, make(1), make(2))
+        backend.ack([Ack(lease=lease) for lease in leases])
+        assert backend.jobs.forget([id_of(1)]) == [id_of(1)]
+        found, _ = backend.jobs.page("done", QUEUE, limit=9, bodies=True)
+        assert {each.id: (each.body, each.is_erased) for each in found} == {
+            id_of(1): (None, True),
+            id_of(2): (b"{}", False),
+        }
+        assert not any(each.is_erased for each in walk(backend, "done", 9))
 
     @needs("jobs")
     def test_the_queues_with_jobs_of_a_state_are_among_those_named(self, backend: FullBackend) -> None:

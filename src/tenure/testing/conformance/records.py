@@ -12,6 +12,7 @@ from tenure.testing.conformance.messages import (
     AdvancingClock,
     FullBackend,
     fail_times,
+    failure,
     id_of,
     known,
     make,
@@ -34,6 +35,59 @@ def scan(backend: FullBackend, limit: int) -> list[bytes]:
         page, cursor = backend.control.heads(limit=limit, cursor=cursor)
         found += page
     return found
+
+
+def ids_with_prefix(backend: FullBackend, prefix: str, limit: int = 10) -> list[str]:
+    return [record.id for record in backend.jobs.with_prefix(prefix, limit)]
+
+
+class PrefixTests:
+    @needs("jobs", "dead_letters")
+    def test_jobs_of_any_state_are_found_by_the_start_of_their_id(self, backend: FullBackend) -> None:
+        first, second = put_and_take(backend, *(make(n, id=f"01ab-{n}", tags=("billing",)) for n in (1, 2)))
+        backend.ack([Ack(lease=first, reason="over")])
+        backend.abandon([Abandon(lease=second, reason="failed", failure=failure(1))])
+        put_and_take(backend, make(3, id="01ab-3"))
+        backend.put([make(4, id="01ab-4"), make(5, id="01ab-5", queue=OTHER, delay=60), make(6, id="01ac-6")])
+        found = backend.jobs.with_prefix("01ab")
+        assert [record.id for record in found] == [f"01ab-{number}" for number in range(1, 6)]
+        assert [record.state for record in found] == ["done", "dead", "leased", "ready", "delayed"]
+        assert [record.tags for record in found] == [("billing",)] * 2 + [()] * 3
+        assert (found[0].reason, found[1].failures[0].message) == ("over", "no 1")
+        assert {record.body for record in found} == {None}
+
+    @needs("jobs")
+    def test_no_more_jobs_are_found_than_asked_for(self, backend: FullBackend) -> None:
+        backend.put(make_many(range(20)))
+        found = ids_with_prefix(backend, id_of(1)[:-2], 3)
+        assert len(set(found)) == 3
+        assert set(found) <= {id_of(number) for number in range(20)}
+        assert len(ids_with_prefix(backend, id_of(1)[:-2])) == 10
+
+    @needs("jobs")
+    def test_a_job_with_exactly_this_id_is_found_alone(self, backend: FullBackend) -> None:
+        backend.put([make(number, id=id) for number, id in enumerate(("report-1", "report-10", "report-11"))])
+        assert [ids_with_prefix(backend, prefix) for prefix in ("report-1", "report-10")] == [
+            ["report-1"],
+            ["report-10"],
+        ]
+        assert ids_with_prefix(backend, "report-") == ["report-1", "report-10", "report-11"]
+
+    @needs("jobs")
+    def test_a_prefix_is_no_pattern(self, backend: FullBackend) -> None:
+        names = ("a*b", "a?b", "a[b]", "a\\b", "a%b", "a_b", "a^b", "a'b", 'a"b', "aéb", "a𝄞b", "A b")
+        backend.put([make(number, id=f"{name}-{number}") for number, name in enumerate(names)])
+        assert [ids_with_prefix(backend, f"{name}-") for name in names] == [
+            [f"{name}-{number}"] for number, name in enumerate(names)
+        ]
+        assert [ids_with_prefix(backend, prefix) for prefix in ("*", "a.", "a%b_", "[a]", "AB", "é")] == [[]] * 6
+
+    @needs("jobs")
+    def test_an_id_does_not_match_in_its_middle(self, backend: FullBackend) -> None:
+        backend.put([make(1, id="abc-1"), make(2, id="bc-2"), make(3, id="ABC-3")])
+        assert ids_with_prefix(backend, "bc") == ["bc-2"]
+        assert ids_with_prefix(backend, "abc") == ["abc-1"]
+        assert ids_with_prefix(backend, "abd") == []
 
 
 class RecordTests:

@@ -3,6 +3,7 @@ local gone = {}
 for i = 2, #ARGV do
   if redis.call('ZREM', key('dead'), ARGV[i]) == 1 then
     gone[#gone + 1] = ARGV[i]
+    drop_tags(ARGV[i], redis.call('HGET', key('jobs'), ARGV[i]))
     for _, name in ipairs({ 'jobs', 'deaths', 'failures' }) do redis.call('HDEL', key(name), ARGV[i]) end
   end
 end

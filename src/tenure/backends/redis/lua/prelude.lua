@@ -10,6 +10,7 @@
 --   failures  hash  id -> a line of JSON for each
 --   deaths    hash  id -> outcome;  dead  zset  id by time of death
 --   ended:*   list  of ids, oldest first
+--   tag:*     zset  id by time of enqueue, for each tag
 --   unique_of hash  id -> unique of jobs that wait or run; the hash `uniques` of all queues maps unique -> id
 --   waits     hash  id -> guard that a parked job waits for: see guards.lua
 --   suspects  zset  id by place: parked jobs that are leased alone; their guard in waits is "suspect:" and the queue
@@ -115,6 +116,20 @@ local function end_cancelled(id, record, now, attempts, crashes, fence)
   redis.call('RPUSH', key('ended:cancelled'), id)
   redis.call('HDEL', key('meta'), id)
   free_unique(id)
+end
+
+-- Adds a job to the index of each of its tags, which are one text with commas.
+local function add_tags(id, tags, enqueued)
+  for tag in string.gmatch(tags, '[^,]+') do redis.call('ZADD', key('tag:' .. tag), enqueued, id) end
+end
+
+-- Removes a job that is deleted from the index of its tags. They are the last label of its record, an array in an array.
+local function drop_tags(id, record)
+  local head = string.match(record or '', '^E[^\n]*\n([^\n]*)') or string.match(record or '', '^[^\n]*')
+  if string.sub(head, -2) ~= ']]' then return end
+  local ok, labels = pcall(cjson.decode, string.match(head, '^%d+ %d+ %d+ %d+ (.*)$'))
+  if not ok or type(labels) ~= 'table' or type(labels[3]) ~= 'table' then return end
+  for _, tag in ipairs(labels[3]) do redis.call('ZREM', key('tag:' .. tostring(tag)), id) end
 end
 
 -- Deletes what was stored for a lease; returns whether a user cancelled the job.

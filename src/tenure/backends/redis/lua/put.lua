@@ -1,8 +1,9 @@
 -- Stores messages whose id is new and whose unique is not used by a job that waits or runs.
--- ARGV: time, n, ids, tails, ranks; n due times when any is not "at once"; n uniques when there are any.
+-- ARGV: time, n, ids, tails, ranks; n due times when any is not "at once"; n uniques when there are any; n texts of
+-- tags when there are any, after due times and uniques.
 local n = tonumber(ARGV[2])
 local now = time()
-local timed, exclusive = #ARGV > 3 * n + 2, #ARGV > 4 * n + 2
+local timed, exclusive, tagged = #ARGV > 3 * n + 2, #ARGV > 4 * n + 2, #ARGV > 5 * n + 2
 local ids = {}
 for i = 1, n do ids[i] = ARGV[i + 2] end
 local known = ask('HMGET', key('jobs'), ids)
@@ -27,6 +28,7 @@ for i = 1, n do
     if string.sub(due, 1, 1) == '+' then due = later(now, string.sub(due, 2)) end
     records[#records + 1] = ids[i]
     records[#records + 1] = (seq + i) .. ' ' .. now .. ' ' .. due .. ' ' .. ARGV[n + 2 + i]
+    if tagged then add_tags(ids[i], ARGV[5 * n + 2 + i], now) end
     if tonumber(due) > tonumber(now) then
       delayed[#delayed + 1] = due
       delayed[#delayed + 1] = string.format('%.0f', place) .. ':' .. ids[i]

@@ -1,8 +1,9 @@
 -- Saves records of jobs on another broker. ARGV: time, then for each: id, the record that it replaces or nothing,
--- its "state:queue", the new record, its "state:queue" and its moment. Returns the ids whose record has changed since.
+-- its "state:queue", the new record, its "state:queue", its moment, its tags and its time of enqueue.
+-- Returns the ids whose record has changed since.
 local changed = {}
-for i = 2, #ARGV, 6 do
-  local id, before, old_place, record, place, moment = unpack(ARGV, i, i + 5)
+for i = 2, #ARGV, 8 do
+  local id, before, old_place, record, place, moment, tags, enqueued = unpack(ARGV, i, i + 7)
   if (redis.call('HGET', key('jobs'), id) or '') ~= before then
     changed[#changed + 1] = id
   else
@@ -13,6 +14,10 @@ for i = 2, #ARGV, 6 do
     redis.call('HSET', key('jobs'), id, record)
     redis.call('ZADD', key('of:' .. place), moment, id)
     redis.call('SADD', key('places'), place)
+    if tags ~= '' then
+      add_tags(id, tags, enqueued)
+      redis.call('HSET', key('tags'), id, tags)
+    end
   end
 end
 return changed

@@ -11,11 +11,12 @@ import msgspec
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
 from tenure.backends.records import Fact
 from tenure.backends.sql.connections import first_column, poll
-from tenure.backends.sql.dialect import KNOWN_IDS, ClaimCursor, Expired, Grant, Pair, Row, Rows, Wait
+from tenure.backends.sql.dialect import KNOWN_IDS, ClaimCursor, Expired, Grant, Pair, Row, Rows, Wait, stored_tags
 from tenure.backends.sql.mysql.claims import MysqlClaims
 from tenure.backends.sql.mysql.connection import BEGIN, COMMIT, MysqlExecutor, MysqlServer, MysqlSession
 from tenure.backends.sql.mysql.settlements import MysqlSettlements
 from tenure.clock import MICROSECOND, Clock
+from tenure.definition.limits import MAX_TAG, MAX_TAGS
 from tenure.definition.payload import plain_text
 from tenure.errors import BackendError
 
@@ -49,6 +50,12 @@ SELECT e.i, e.q, e.s, e.m, e.r FROM JSON_TABLE(%(rows)s, '$[*]' COLUMNS (
 )) AS e
 ON DUPLICATE KEY UPDATE queue = VALUES(queue), state = VALUES(state), moment = VALUES(moment), record = VALUES(record)
 """
+SAVE_RECORD_TAGS = f"""
+INSERT IGNORE INTO tenure_record_tag (tag, enqueued, id)
+SELECT e.t, e.q, e.i FROM JSON_TABLE(%(rows)s, '$[*]' COLUMNS (
+    t VARCHAR(64) {_TEXT} PATH '$[0]', q BIGINT PATH '$[1]', i VARCHAR(191) {_TEXT} PATH '$[2]'
+)) AS e
+"""
 INDEX_NAMES = "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_schema = database()"
 TABLE_EXISTS = """
 SELECT 1 FROM information_schema.tables WHERE table_schema = database() AND table_name = :name
@@ -63,6 +70,7 @@ DROP_TAKEN = "DELETE FROM tenure_job WHERE key IN :keys"
 _PAIRS = "JSON_TABLE(%(pairs)s, '$[*]' COLUMNS (old BIGINT PATH '$[0]', new BIGINT PATH '$[1]'))"
 RENEW_JOBS = f"UPDATE tenure_job AS j JOIN {_PAIRS} AS e ON j.key = e.old SET j.key = e.new, j.due = %(now)s"
 RENEW_DEAD = f"UPDATE tenure_dead AS d JOIN {_PAIRS} AS e ON d.key = e.old SET d.key = e.new"
+RENEW_TAGS = f"UPDATE tenure_tag AS t JOIN {_PAIRS} AS e ON t.key = e.old SET t.key = e.new"
 SETTINGS = "SELECT @@version, @@innodb_flush_log_at_trx_commit"
 
 
@@ -76,6 +84,7 @@ class MysqlDialect:
     reserve_guards: str | None = RESERVE_GUARDS
     save_guards = SAVE_GUARDS
     save_records = SAVE_RECORDS
+    save_record_tags = SAVE_RECORD_TAGS
 
     def __init__(self, server: MysqlServer, clock: Clock) -> None:
         self._executor = executor = MysqlExecutor(server, clock)
@@ -161,6 +170,7 @@ class MysqlDialect:
         pairs = _json(list(zip(keys, new, strict=True)))
         rows(RENEW_JOBS, {"pairs": pairs, "now": now})
         rows(RENEW_DEAD, {"pairs": pairs})
+        rows(RENEW_TAGS, {"pairs": pairs})
 
     def wake_workers(self, rows: Rows, queues: Iterable[str]) -> None:  # noqa: ARG002 - workers poll
         self._cursor.drop(*queues)
@@ -200,12 +210,22 @@ def _in_order(messages: Sequence[Message], stored: set[str]) -> list[str]:
 
 # Storing messages: the whole batch or nothing, and only ids that are new.
 PUT_JOBS = """
-INSERT INTO tenure_job (id, queue, `rank`, handler, name, enqueued, due, body, only_one, batch)
+INSERT INTO tenure_job (id, queue, `rank`, handler, name, enqueued, due, body, only_one, batch{tags})
 VALUES {rows}
 ON DUPLICATE KEY UPDATE id = tenure_job.id
 """
 PUT_ROW = "(%s, %s, %s, %s, %s, {now}, {due}, %s, %s, {batch})"
-PUT_ROW_ON = "(%s, %s, %s, %s, %s, {now}, IF(%s > 0, %s, {now} + %s), %s, %s, %s)"
+PUT_TAGGED_ROW = "(%s, %s, %s, %s, %s, {now}, {due}, %s, %s, {batch}, %s)"
+PUT_ROW_ON = "(%s, %s, %s, %s, %s, {now}, IF(%s > 0, %s, {now} + %s), %s, %s, %s, %s)"
+# Each tag of a list is what is left of its n-th comma and right of the one before.
+PUT_TAGS = f"""
+INSERT INTO tenure_tag (tag, enqueued, `key`)
+SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(j.tags, ',', n.n), ',', -1), j.enqueued, j.`key`
+FROM tenure_job AS j
+STRAIGHT_JOIN ({" UNION ALL ".join(f"SELECT {n} AS n" for n in range(1, MAX_TAGS + 1))}) AS n
+    ON n.n <= 1 + CHAR_LENGTH(j.tags) - CHAR_LENGTH(REPLACE(j.tags, ',', ''))
+WHERE j.id IN ({{ids}}) AND j.batch = {{batch}}
+"""
 PUT_READY = """
 INSERT INTO tenure_ready (queue, `rank`, `key`, attempts, crashes, fence, vanished)
 SELECT queue, `rank`, `key`, 0, 0, 0, 0 FROM tenure_job WHERE id IN ({ids}) AND batch = {batch} AND due <= enqueued
@@ -230,7 +250,9 @@ def store(session: MysqlSession, messages: Sequence[Message], batch: int) -> set
     begin = [] if most else [BEGIN]
     ready, *found = (session.fill(text, ids=ids, batch=batch) for text in (PUT_READY, PUT_IDS))
     later = [session.fill(PUT_DELAYED, ids=ids, batch=batch)] if any(m.delay or m.due for m in messages) else []
-    return {id for (id,) in session.send(*begin, last, ready, *later, *found, COMMIT)[-2]}
+    tagged = session.quoted(message.id for message in messages if message.tags)
+    tags = [session.fill(PUT_TAGS, ids=tagged, batch=batch)] if tagged else []
+    return {id for (id,) in session.send(*begin, last, ready, *later, *tags, *found, COMMIT)[-2]}
 
 
 def store_on(connection: Any, messages: Sequence[Message], batch: int, now: str) -> set[str]:
@@ -242,8 +264,9 @@ def store_on(connection: Any, messages: Sequence[Message], batch: int, now: str)
         cursor.execute("SAVEPOINT tenure")
         try:
             for message in messages:
-                cursor.execute(PUT_JOBS.replace("{rows}", PUT_ROW_ON.format(now=now)), _columns(message, batch))
-            for statement in (PUT_READY, PUT_DELAYED, PUT_IDS):
+                insert = PUT_JOBS.replace("{tags}", ", tags").replace("{rows}", PUT_ROW_ON.format(now=now))
+                cursor.execute(insert, _columns(message, batch))
+            for statement in (PUT_READY, PUT_DELAYED, *([PUT_TAGS] if _are_tagged(messages) else []), PUT_IDS):
                 cursor.execute(statement.replace("{ids}", marks).replace("{batch}", str(batch)), ids)
             stored = {first_column(row) for row in cursor.fetchall()}
         except BaseException:
@@ -256,26 +279,36 @@ def store_on(connection: Any, messages: Sequence[Message], batch: int, now: str)
 def _columns(message: Message, batch: int) -> tuple[Any, ...]:
     facts = (message.id, message.queue, -message.priority, message.handler, message.name)
     due = (message.due, message.due, round(message.delay * MICROSECOND))
-    return (*facts, *due, message.body, message.unique, batch)
+    return (*facts, *due, message.body, message.unique, batch, stored_tags(message))
+
+
+def _are_tagged(messages: Sequence[Message]) -> bool:
+    return any(message.tags for message in messages)
 
 
 def _packets(session: MysqlSession, messages: Sequence[Message], batch: int) -> Iterator[str]:
     size, first = 0, 0
     for end, message in enumerate(messages, 1):
         size += 2 * len(message.body) + 500  # each byte is written as two digits
+        size += 4 * (MAX_TAG + 1) * len(message.tags)
         if size > _MAX_PACKET_BYTES or end == len(messages):
             yield _inserted(session, messages[first:end], batch)
             size, first = 0, end
 
 
 def _inserted(session: MysqlSession, messages: Sequence[Message], batch: int) -> str:
-    shapes = [session.fill(PUT_ROW.replace("{due}", _due(message)), batch=batch) for message in messages]
-    values = [
-        value
-        for m in messages
-        for value in (m.id, m.queue, -m.priority, m.handler, m.name, m.body, m.unique)
-    ]  # fmt: skip
-    return PUT_JOBS.replace("{rows}", session.escaped(shapes, values))
+    if _are_tagged(messages):
+        column, row = ", tags", PUT_TAGGED_ROW
+        values = [value for m in messages for value in (*_values(m), stored_tags(m))]
+    else:
+        column, row = "", PUT_ROW
+        values = [value for m in messages for value in _values(m)]
+    shapes = [session.fill(row.replace("{due}", _due(message)), batch=batch) for message in messages]
+    return PUT_JOBS.replace("{tags}", column).replace("{rows}", session.escaped(shapes, values))
+
+
+def _values(m: Message) -> tuple[Any, ...]:
+    return (m.id, m.queue, -m.priority, m.handler, m.name, m.body, m.unique)
 
 
 def _due(message: Message) -> str:

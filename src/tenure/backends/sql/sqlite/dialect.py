@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
-from tenure.backends.sql.dialect import Expired, Grant, Pair, Row, Rows, Wait
+from tenure.backends.sql.dialect import Expired, Grant, Pair, Row, Rows, Wait, stored_tags
 from tenure.backends.sql.sqlite.claims import GRANT, GRANT_BATCH, SqliteClaims
 from tenure.backends.sql.sqlite.database import Database, bound, compound, rows_on, translated
 from tenure.backends.sql.sqlite.settlements import (
@@ -51,6 +51,7 @@ KEEP_LAST_KEY = f"INSERT OR REPLACE INTO tenure_mark SELECT 'key', ({NEXT_KEY.re
 RENEW_KEY = (
     "UPDATE tenure_job SET key = :new, due = :now WHERE key = :old",
     "UPDATE tenure_dead SET key = :new WHERE key = :old",
+    "UPDATE tenure_tag SET key = :new WHERE key = :old",
 )
 SAVE_GUARDS = """
 INSERT OR REPLACE INTO tenure_guard
@@ -59,6 +60,10 @@ SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json
 SAVE_RECORDS = """
 INSERT OR REPLACE INTO tenure_record (id, queue, state, moment, record)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(:rows)
+"""
+SAVE_RECORD_TAGS = """
+INSERT OR IGNORE INTO tenure_record_tag (tag, enqueued, id)
+SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:rows)
 """
 
 
@@ -72,6 +77,7 @@ class SqliteDialect:
     reserve_guards: str | None = None
     save_guards = SAVE_GUARDS
     save_records = SAVE_RECORDS
+    save_record_tags = SAVE_RECORD_TAGS
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -82,7 +88,7 @@ class SqliteDialect:
         self.now = clock.now
 
     def put(self, messages: Sequence[Message]) -> list[str]:
-        if len(messages) == 1 and not (messages[0].due or messages[0].delay):
+        if len(messages) == 1 and not (messages[0].due or messages[0].delay or messages[0].tags):
             return self._put_one(messages[0])
         with self._database.transaction() as tx:
             return put(tx, messages, self.now())
@@ -183,6 +189,8 @@ PUT_JOB = """
 INSERT OR IGNORE INTO tenure_job (key, id, queue, rank, handler, name, enqueued, due, body, only_one)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+PUT_TAGS = "UPDATE tenure_job SET tags = ? WHERE key = ?"
+PUT_TAG = "INSERT INTO tenure_tag (tag, enqueued, key) SELECT ?, enqueued, key FROM tenure_job WHERE key = ?"
 PUT_READY = """
 INSERT INTO tenure_ready SELECT queue, rank, key, 0, 0, 0, 0 FROM tenure_job WHERE key >= :first AND due <= :now
 """
@@ -200,6 +208,11 @@ def put(tx: Any, messages: Sequence[Message], now: int) -> list[str]:
         for key, m in enumerate(messages, batch["first"])
     ]
     stored = tx.executemany(PUT_JOB, rows).rowcount
+    if tagged := [
+        (key, m) for key, m in enumerate(messages, batch["first"]) if m.tags
+    ]:  # those that are not new have no row
+        tx.executemany(PUT_TAGS, [(stored_tags(m), key) for key, m in tagged])
+        tx.executemany(PUT_TAG, [(tag, key) for key, m in tagged for tag in m.tags])
     tx.execute(PUT_READY, batch)
     if any(row[7] > now for row in rows):
         tx.execute(PUT_DELAYED, batch)
