@@ -1,9 +1,13 @@
-"""OpenBackends: the backends of an app, each opened once, with the wire that seals and opens its messages."""
+"""OpenBackends: the backends of an app, each opened once, with the wire that seals and opens its messages.
+
+They belong to a place. `app.override` exchanges the place, so every object of the app that opens a backend, opens the
+store or reads the clock works in the other place at once.
+"""
 
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +27,7 @@ from tenure.definition.job import Job, new_id, new_ids, sent_options
 from tenure.definition.moment import to_instant
 from tenure.definition.queues import Queues
 from tenure.errors import InvalidJob, SettingsError, TenureError, UnknownBackend
+from tenure.guards.store import MemoryStore
 from tenure.metrics.collector import Collector, MemoryCollector, NoCollector, SafeCollector
 from tenure.settings import Settings
 from tenure.suggestions import nearest
@@ -42,57 +47,91 @@ class OpenBackend:
     wire: Wire
 
 
+@dataclass(slots=True)
+class Place:
+    """Where an app works: its settings and its clock, and what it has opened with them; `store` is beside a broker."""
+
+    settings: Settings
+    clock: Clock
+    opened: dict[str, OpenBackend] = field(default_factory=dict)
+    store: Backend | None = None
+    memory: MemoryStore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.memory = MemoryStore(self.clock)
+
+    def url(self, backend: str | None) -> str:
+        """The URL of a name from the settings, or the given URL."""
+        return self.settings.url if backend is None else self.settings.backends.get(backend, backend)
+
+    def close(self) -> None:
+        while self.opened:
+            self.opened.popitem()[1].backend.close()
+        store, self.store = self.store, None
+        if store is not None:
+            store.close()
+
+
+class PlaceClock:
+    """The clock of the place where the app works now, for objects that live as long as the app."""
+
+    def __init__(self, backends: "OpenBackends") -> None:
+        self._backends = backends
+
+    def now(self) -> int:
+        return self._backends.place.clock.now()
+
+    def monotonic(self) -> float:
+        return self._backends.place.clock.monotonic()
+
+
 class OpenBackends:
     """Opens each backend on first use; `run_now` runs a job for the sync backend."""
 
-    def __init__(
-        self, settings: Settings, clock: Clock, run_now: Callable[[Lease, OpenBackend], Verdict], collector: Collector
-    ) -> None:
-        self._settings = settings
+    def __init__(self, place: Place, run_now: Callable[[Lease, OpenBackend], Verdict], collector: Collector) -> None:
+        self.place = place
         self._collectors: list[Collector] = []
         if type(collector) is not NoCollector:
             self._collectors.append(collector if type(collector) is MemoryCollector else SafeCollector(collector))
-        self._clock = clock
         self._run_now = run_now
-        self._open: dict[str, OpenBackend] = {}
         self._opening = threading.Lock()
 
     def url(self, backend: str | None) -> str:
         """The URL of a name from the settings, or the given URL."""
-        return self._settings.url if backend is None else self._settings.backends.get(backend, backend)
+        return self.place.url(backend)
 
     def get(self, backend: str | None = None) -> OpenBackend:
-        url = self.url(backend)
-        opened = self._open.get(url)
+        place = self.place
+        url = place.url(backend)
+        opened = place.opened.get(url)
         if opened is not None:
             return opened
         with self._opening:
-            if url not in self._open:
-                self._open[url] = self._opened(url)
-            return self._open[url]
+            if url not in place.opened:
+                place.opened[url] = self._opened(url, place)
+            return place.opened[url]
 
     def count_with(self, collector: Collector) -> None:
         """Count what the backends do with this collector too, from now on."""
         self._collectors.append(collector)
         with self._opening:
-            for url, opened in self._open.items():
+            for url, opened in self.place.opened.items():
                 metered = MeteredBackend(opened.backend, urlsplit(url).scheme, collector)
-                self._open[url] = OpenBackend(metered, opened.wire)
+                self.place.opened[url] = OpenBackend(metered, opened.wire)
 
     def close(self) -> None:
-        while self._open:
-            self._open.popitem()[1].backend.close()
+        self.place.close()
 
-    def _opened(self, url: str) -> OpenBackend:
-        parts = urlsplit(url)
-        if not parts.scheme and (guess := nearest(url, self._settings.backends)):
+    def _opened(self, url: str, place: Place) -> OpenBackend:
+        parts, settings = urlsplit(url), place.settings
+        if not parts.scheme and (guess := nearest(url, settings.backends)):
             raise UnknownBackend(f"no backend {url!r} is in the setting backends; did you mean {guess!r}?")
-        if parts.scheme == "sqlite" and not self._settings.keys:
+        if parts.scheme == "sqlite" and not settings.keys:
             check_key_file(key_file_of(sqlite_file(parts)))  # before the database is created
-        backend = open_backend(url, self._clock)
+        backend = open_backend(url, place.clock)
         try:
-            ring = self._ring(backend)
-            wire = Wire(ring, self._settings.max_bytes, self._settings.audience)
+            ring = _ring(backend, settings)
+            wire = Wire(ring, settings.max_bytes, settings.audience)
         except TenureError:
             backend.close()
             raise
@@ -105,22 +144,23 @@ class OpenBackends:
             backend.runs_with(lambda lease: self._run_now(lease, opened))
         return opened
 
-    def _ring(self, backend: Backend) -> Ring:
-        if self._settings.keys:
-            keys = [parse_key(text) for text in self._settings.keys]
-        elif backend.file is not None:
-            keys = [_key_beside(backend, backend.file.key_path)]
-        elif backend.in_process:
-            keys = [new_key()]
-        elif self._settings.environment == "development":
-            logger.warning("no key is set: messages are signed with a publicly known key")
-            keys = [Key("development", _DEVELOPMENT_SECRET)]
-        else:
-            raise SettingsError(
-                "messages on a shared backend must be signed, and no key is set; make one with `tenure key new` "
-                "and put it into TENURE_KEYS (or TENURE_KEYS_FILE) of every producer and worker"
-            )
-        return Ring(keys, verify=self._settings.verify, scopes=self._settings.scopes)
+
+def _ring(backend: Backend, settings: Settings) -> Ring:
+    if settings.keys:
+        keys = [parse_key(text) for text in settings.keys]
+    elif backend.file is not None:
+        keys = [_key_beside(backend, backend.file.key_path)]
+    elif backend.in_process:
+        keys = [new_key()]
+    elif settings.environment == "development":
+        logger.warning("no key is set: messages are signed with a publicly known key")
+        keys = [Key("development", _DEVELOPMENT_SECRET)]
+    else:
+        raise SettingsError(
+            "messages on a shared backend must be signed, and no key is set; make one with `tenure key new` "
+            "and put it into TENURE_KEYS (or TENURE_KEYS_FILE) of every producer and worker"
+        )
+    return Ring(keys, verify=settings.verify, scopes=settings.scopes)
 
 
 def _key_beside(backend: Backend, path: Path) -> Key:

@@ -5,10 +5,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from tenure.app.open_backends import OpenBackends
 from tenure.backends.contract import Backend, Parts, parts_for
 from tenure.backends.messages import Message
 from tenure.backends.url import open_backend, without_secrets
-from tenure.clock import Clock
 from tenure.errors import BackendError, DuplicateJob, InvalidJob, SettingsError
 from tenure.guards.rate_limit import parse_rate
 from tenure.guards.store import MemoryStore, Store
@@ -25,20 +25,18 @@ _TRIES = 10
 class Stores:
     """Finds where the guards of a backend are stored, and the parts that the store beside a broker adds to it."""
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
-        self._settings = settings
-        self._clock = clock
-        self._memory = MemoryStore(clock)
-        self._opened: Backend | None = None
+    def __init__(self, backends: OpenBackends) -> None:
+        self._backends = backends
         self._opening = threading.Lock()
 
     def beside(self, backend: Backend) -> Backend | None:
         """The store of the setting `store`, or a local file in development; None if the backend is enough."""
-        if self._settings.store is not None:
-            return self._open(self._settings.store)
+        settings = self._backends.place.settings
+        if settings.store is not None:
+            return self._open(settings.store)
         if backend.guards is not None or backend.in_process:
             return None
-        if self._settings.environment == "development":
+        if settings.environment == "development":
             logger.warning("this backend stores no guards: they are stored in %s, for this machine only", _EMBEDDED)
             return self._open(_EMBEDDED)
         raise SettingsError(
@@ -50,7 +48,7 @@ class Stores:
     def guards(self, backend: Backend) -> Store:
         """Where the guards of this backend's jobs are stored."""
         store = self.beside(backend)
-        return (backend if store is None else store).guards or self._memory
+        return (backend if store is None else store).guards or self._backends.place.memory
 
     def parts(self, backend: Backend) -> Parts:
         """The parts of this backend, with those of the store beside it; without a store where none is set."""
@@ -59,18 +57,14 @@ class Stores:
         except SettingsError:
             return parts_for(backend, None)
 
-    def close(self) -> None:
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
-
     def _open(self, url: str) -> Backend:
+        place = self._backends.place
         with self._opening:
-            if self._opened is None:
-                self._opened = open_backend(self._settings.backends.get(url, url), self._clock)
-            if self._opened.guards is None:
+            if place.store is None:
+                place.store = open_backend(place.settings.backends.get(url, url), place.clock)
+            if place.store.guards is None:
                 raise SettingsError(f"{without_secrets(url)!r} cannot store guards; use a database, Redis or memory://")
-            return self._opened
+            return place.store
 
 
 def rules_of(settings: Settings) -> GuardRules:

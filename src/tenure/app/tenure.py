@@ -20,7 +20,7 @@ from tenure.app.decorator import Decorator
 from tenure.app.guards import Guards
 from tenure.app.manual_worker import Manager
 from tenure.app.notifications import AppNotifications, check_jobs, subscription
-from tenure.app.open_backends import OpenBackend, OpenBackends, Sealer
+from tenure.app.open_backends import OpenBackend, OpenBackends, Place, PlaceClock, Sealer
 from tenure.app.producer import Producer
 from tenure.app.results import read_signals, summarise_stats
 from tenure.app.stores import Stores, backend_name, rules_of
@@ -100,25 +100,26 @@ class Tenure:
         self.registry = Registry(
             self.settings.allow, builtins, self._breaker, self._builtins.missing, self.queues, self.retry
         )
-        self._backends = OpenBackends(self.settings, self.clock, self._run_now, self.metrics)
+        self._backends = OpenBackends(Place(self.settings, self.clock), self._run_now, self.metrics)
+        current_clock = PlaceClock(self._backends)
         tracing = find_tracing(self.settings.tracing)
         if tracing:
             self.registry.use(tracing.around)
             self.registry.use(tracing.around_async)
-        self._sealer = Sealer(self.registry, self.queues, self.clock, tracing, self.settings.timezone)
+        self._sealer = Sealer(self.registry, self.queues, current_clock, tracing, self.settings.timezone)
         self._producer = Producer(self._backends, self._sealer, self.listeners)
         self._client = AppClient(self.parts, self.open_backend, self._producer, self.registry, self.settings.sensitive)
         self.schedules = schedules_of(self)
         self.guards = Guards(
             self._store, rules_of(self.settings), self.settings.lease, self._breaker_name, self.queues.find
         )
-        self._stores = Stores(self.settings, self.clock)
+        self._stores = Stores(self._backends)
         self.cron = Cron(self.schedules, self.settings.environment, self.listeners, self.parts, self._publisher)
         for alias, queue in self.settings.aliases.items():
             self.queues.alias(alias, queue)
         sources = AppNotifications(self.parts, self.guards)
         self.notifications = Notifier(
-            sources.completed, sources.may_send, self.clock, self.settings.sensitive, self._worker_listeners.emit
+            sources.completed, sources.may_send, current_clock, self.settings.sensitive, self._worker_listeners.emit
         )
         for name, notification in self.settings.notifications.items():
             self.notify(name, notification)
@@ -378,7 +379,6 @@ class Tenure:
         """Close what was opened; the app opens it again when it is used again."""
         self.notifications.close()
         self._backends.close()
-        self._stores.close()
 
     def __enter__(self) -> Self:
         return self

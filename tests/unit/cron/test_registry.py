@@ -182,7 +182,7 @@ def test_registering_runs_and_opens_nothing(app):
     app.schedule("clean").every_minute()
     app.schedules.all()
 
-    assert app._backends._open == {}
+    assert app._backends.place.opened == {}
 
 
 @pytest.mark.parametrize(
