@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 from msgspec import structs
 
@@ -33,10 +34,13 @@ from tenure.settings import Settings
 from tenure.suggestions import nearest
 from tenure.wire.envelope import Callbacks, Envelope, Follower, Template, Wire, template_of
 from tenure.wire.signing import Key, Ring, check_key_file, load_or_create_key, new_key, parse_key
+from tenure.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
 
 _DEVELOPMENT_SECRET = b"a secret that is none: for development"
+
+_IN_PROCESS = ("memory", "sync")  # schemes of backends that nothing outlives
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +53,19 @@ class OpenBackend:
 
 @dataclass(slots=True)
 class Place:
-    """Where an app works: its settings and its clock, and what it has opened with them; `store` is beside a broker."""
+    """Where an app works: its settings and its clock, and what it has opened and started there.
+
+    `store` is the store beside a broker. With `redirects`, every backend that the settings of this place do not name is
+    the backend of its URL: an override must not reach a real one, whatever name or URL the code of the user gives.
+    """
 
     settings: Settings
     clock: Clock
+    is_override: bool = False
+    redirects: bool = False
     opened: dict[str, OpenBackend] = field(default_factory=dict)
     store: Backend | None = None
+    workers: WeakSet[Worker] = field(default_factory=WeakSet)
     memory: MemoryStore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,7 +73,12 @@ class Place:
 
     def url(self, backend: str | None) -> str:
         """The URL of a name from the settings, or the given URL."""
-        return self.settings.url if backend is None else self.settings.backends.get(backend, backend)
+        if backend is None:
+            return self.settings.url
+        url = self.settings.backends.get(backend, backend)
+        if self.redirects and urlsplit(url).scheme not in _IN_PROCESS and url not in self.settings.backends.values():
+            return self.settings.url
+        return url
 
     def close(self) -> None:
         while self.opened:

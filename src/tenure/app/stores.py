@@ -31,11 +31,13 @@ class Stores:
 
     def beside(self, backend: Backend) -> Backend | None:
         """The store of the setting `store`, or a local file in development; None if the backend is enough."""
-        settings = self._backends.place.settings
+        place, settings = self._backends.place, self._backends.place.settings
         if settings.store is not None:
             return self._open(settings.store)
         if backend.guards is not None or backend.in_process:
             return None
+        if place.redirects:
+            return self._open("memory://")
         if settings.environment == "development":
             logger.warning("this backend stores no guards: they are stored in %s, for this machine only", _EMBEDDED)
             return self._open(_EMBEDDED)

@@ -5,7 +5,8 @@ import importlib
 import logging
 import os
 import pkgutil
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
@@ -21,6 +22,7 @@ from tenure.app.guards import Guards
 from tenure.app.manual_worker import Manager
 from tenure.app.notifications import AppNotifications, check_jobs, subscription
 from tenure.app.open_backends import OpenBackend, OpenBackends, Place, PlaceClock, Sealer
+from tenure.app.override import Override, location_for_children, overridden
 from tenure.app.producer import Producer
 from tenure.app.results import read_signals, summarise_stats
 from tenure.app.stores import Stores, backend_name, rules_of
@@ -313,9 +315,11 @@ class Tenure:
             suspect_after=self.settings.suspect_after,
             **terms,
         )
-        return self._worker_builder.for_backend(self.open_backend()).worker(
-            lanes, options, location or self.settings.app, self.cron.companions()
-        )
+        place = self._backends.place
+        location = location_for_children(place, lanes, location or self.settings.app)
+        workers = self._worker_builder.for_backend(self.open_backend())
+        place.workers.add(worker := workers.worker(lanes, options, location, self.cron.companions()))
+        return worker
 
     def manager(self, seconds: float = 300.0) -> Manager:
         """For your own loop that claims, runs and settles jobs; a claim lasts `seconds` unless renewed."""
@@ -379,6 +383,17 @@ class Tenure:
         """Close what was opened; the app opens it again when it is used again."""
         self.notifications.close()
         self._backends.close()
+
+    def override(
+        self, url: str | None = None, *, clock: Clock | None = None, eager: bool = False,
+        backends: Mapping[str, str] | None = None, store: str | None = None,
+    ) -> AbstractContextManager[Self]:  # fmt: skip
+        """For tests: let this app work with another URL and clock inside a `with` block, and undo it afterwards.
+
+        It holds for the whole process. Named backends become the URL too, unless `backends` names them. With `eager`,
+        `enqueue` runs the job. With a clock alone, the URLs stay and are opened apart.
+        """
+        return overridden(self, self._backends, Override(url, clock, eager, backends or {}, store))
 
     def __enter__(self) -> Self:
         return self

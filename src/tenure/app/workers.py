@@ -38,7 +38,7 @@ from tenure.redaction import Redactor
 from tenure.settings import Settings
 from tenure.suggestions import nearest
 from tenure.wire.envelope import Follower
-from tenure.worker.archive_writer import ArchiveWriter, inline_record
+from tenure.worker.archive_writer import ArchiveWriter, inline_record, record_of
 from tenure.worker.guard_holder import GuardHolder, GuardRules
 from tenure.worker.heartbeat import Heartbeat, Throughput
 from tenure.worker.janitor import Janitor
@@ -83,6 +83,9 @@ class WorkerBuilder:
         """Run one job in the calling thread, as a worker would; the sync backend uses this."""
         verdict = self._verdict_now(lease, opened)
         log_outcomes([verdict])
+        archive = self.stores.parts(opened.backend).archive
+        if archive is not None and (record := record_of(verdict, self.clock.now())):
+            archive.save([record])
         return verdict
 
     def run_inline(self, message: Message, opened: OpenBackend) -> JobRecord:

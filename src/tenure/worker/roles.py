@@ -39,6 +39,10 @@ class RoleThread:
     def start(self) -> None:
         self._thread.start()
 
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
     def stop(self, timeout: float | None = None) -> None:
         """Stop the role and wait until its thread has ended, at most `timeout` seconds."""
         self._role.stop()

@@ -148,6 +148,11 @@ class Worker:
         self._settler.recorder = self._execution_log = log
 
     @property
+    def is_running(self) -> bool:
+        """Whether `run` was called and has not returned."""
+        return self._settler_thread.is_alive
+
+    @property
     def tally(self) -> Counter[Status]:
         """How often each status occurred so far."""
         return self._settler.tally
