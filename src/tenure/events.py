@@ -58,7 +58,10 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Settlement(Struct, frozen=True, gc=False):
-    """One job of a settled batch; `failed`: its handler ran and failed; `run` is set if it ran."""
+    """One job of a settled batch; `failed`: its handler ran and failed; `run` is set if it ran.
+
+    `error` is the type and message of the failure, if there was one.
+    """
 
     id: str
     queue: str
@@ -67,6 +70,7 @@ class Settlement(Struct, frozen=True, gc=False):
     reason: str | None
     failed: bool
     run: Run | None = None
+    error: str | None = None
 
 
 class Enqueued(Struct, frozen=True):

@@ -56,8 +56,8 @@ def _log_death(verdict: Abandon) -> None:
     settled = settlement(verdict)
     logger.critical(
         "job %s on queue %r is dead (%s): %s",
-        one_line(settled.id), settled.queue, settled.reason, one_line(error_text(verdict) or "no error"),
-        extra=log_fields(verdict, settled),
+        one_line(settled.id), settled.queue, settled.reason, one_line(settled.error or "no error"),
+        extra=log_fields(settled),
     )  # fmt: skip
 
 
@@ -66,17 +66,17 @@ def _log(verdict: Ack | Nack | Park) -> None:
     level = logging.INFO if settled.status in _PHRASES else logging.DEBUG
     if not logger.isEnabledFor(level):
         return
-    why = error_text(verdict) or settled.reason
+    why = settled.error or settled.reason
     logger.log(
         level,
         "job %s on queue %r %s, attempt %d%s%s",
         one_line(settled.id), settled.queue, _PHRASES.get(settled.status, "goes back"), settled.attempt,
         f", {settled.run.seconds:.3g} s" if settled.run else "", f": {one_line(why)}" if why else "",
-        extra=log_fields(verdict, settled),
+        extra=log_fields(settled),
     )  # fmt: skip
 
 
-def log_fields(verdict: Verdict, settled: Settlement) -> dict[str, Any]:
+def log_fields(settled: Settlement) -> dict[str, Any]:
     """The fields of a structured log line about a verdict; unknown ones are left out."""
     run = settled.run
     fields: dict[str, Any] = {
@@ -85,7 +85,7 @@ def log_fields(verdict: Verdict, settled: Settlement) -> dict[str, Any]:
         "status": settled.status.value,
         "attempt": settled.attempt,
         "reason": settled.reason,
-        "error": error_text(verdict),
+        "error": settled.error,
     }
     if run is not None:
         fields |= {
@@ -97,12 +97,6 @@ def log_fields(verdict: Verdict, settled: Settlement) -> dict[str, Any]:
             "worker": run.worker,
         }
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def error_text(verdict: Verdict) -> str | None:
-    """Type and message of the failure."""
-    failure = None if isinstance(verdict, Ack | Park) else verdict.failure
-    return f"{failure.type}: {failure.message}" if failure else None
 
 
 class ExecutionLog:
@@ -157,7 +151,7 @@ class ExecutionLog:
         if settled.status is Status.POSTPONED and settled.run is None:
             return None
         now = self._clock.now()
-        entry = {"time": to_datetime(now), **log_fields(verdict, settled), "fence": verdict.lease.fence}
+        entry = {"time": to_datetime(now), **log_fields(settled), "fence": verdict.lease.fence}
         if settled.run is not None:
             entry["started"] = to_datetime(settled.run.started)
             entry["ended"] = to_datetime(settled.run.started + round(settled.run.seconds * MICROSECOND))

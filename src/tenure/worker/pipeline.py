@@ -333,5 +333,6 @@ def settlement(verdict: Verdict) -> Settlement:
             lease.id, lease.queue, status_of(verdict), lease.attempts + 1, verdict.reason, False, verdict.run
         )
     failed = isinstance(verdict, (Nack, Abandon)) and verdict.charge in ("attempt", "crash")
-    run = None if isinstance(verdict, Park) else verdict.run
-    return Settlement(lease.id, lease.queue, status_of(verdict), lease.attempts + 1, verdict.reason, failed, run)
+    run, failure = (None, None) if isinstance(verdict, Park) else (verdict.run, verdict.failure)
+    error = f"{failure.type}: {failure.message}" if failure else None
+    return Settlement(lease.id, lease.queue, status_of(verdict), lease.attempts + 1, verdict.reason, failed, run, error)

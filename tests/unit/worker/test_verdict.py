@@ -245,6 +245,13 @@ def test_each_verdict_has_its_status(lease_of, kind, facts, status, failed):
     assert settlement(verdict) == Settlement("id-1", "default", status, 2, facts.get("reason"), failed)
 
 
+def test_listeners_learn_the_error_of_a_failure(lease_of):
+    failure = Failure(type="ValueError", message="no luck", at=0, attempt=1)
+
+    assert settlement(Nack(lease=lease_of(), charge="attempt", failure=failure)).error == "ValueError: no luck"
+    assert settlement(Ack(lease=lease_of())).error is None
+
+
 @pytest.mark.parametrize("error", MessageRejected.__subclasses__())
 def test_every_reason_to_reject_a_message_is_a_known_one(error):
     assert error.reason in REASONS
