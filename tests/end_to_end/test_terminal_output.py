@@ -1,8 +1,11 @@
 """What a terminal shows, and shell completion."""
 
+import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -16,7 +19,7 @@ embedded = pytest.mark.parametrize("command_line", ["sqlite"], indirect=True)
 def on_a_terminal(command_line, *arguments, **environment):
     """What a command writes when a person looks at both of its outputs."""
     outside, inside = os.openpty()
-    given = {**os.environ, "TERM": "xterm", "TENURE_APP": command_line.location, **environment}
+    given = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "TENURE_APP": command_line.location, **environment}
     process = subprocess.Popen([sys.executable, "-m", "tenure", *arguments], env=given, stdout=inside, stderr=inside)
     os.close(inside)
     written = b""
@@ -49,6 +52,86 @@ def test_a_bar_tells_on_a_terminal_how_far_long_work_is(command_line):
     command_line.work()
     assert f"{ERASE}deleted {'█' * 30} 1 of 1" in on_a_terminal(command_line, "purge", "--state", "done", "--force")
     assert command_line("purge", "--state", "done", "--force").stderr == ""
+
+
+LINE = re.compile(r"^\d\d:\d\d:\d\d (\w+) +(\S+) +[\d.]+ .?s  (.*)$", re.MULTILINE)
+
+
+@embedded
+def test_a_worker_shows_a_line_for_each_job_on_a_terminal(command_line):
+    add = command_line.app.define("add", {"a": 1}).dispatch()
+    stumble = command_line.app.define("stumble", {}).dispatch()
+    shown = on_a_terminal(command_line, "work", "--burst", "--runner", "inline", NO_COLOR="1", COLUMNS="100")
+    lines = LINE.findall(shown.replace("\r\n", "\n").replace(ERASE, ""))
+    assert sorted(lines) == [
+        ("dead", stumble[:18], "stumble: ValueError: twice"),
+        ("done", add[:18], "add"),
+        ("retried", stumble[:18], "stumble: attempt 1: ValueError: twice"),
+    ]
+    assert "CRITICAL" not in shown
+    assert re.search(r"^Worker \S+:\d+:\w+; Ctrl-C stops it", shown, re.MULTILINE)
+
+
+@embedded
+def test_the_lines_of_several_worker_processes_are_shown(command_line):
+    for number in range(4):
+        command_line.app.define("add", {"a": number}).dispatch()
+    shown = on_a_terminal(command_line, "work", "--burst", "--processes", "2", "--runner", "inline", NO_COLOR="1")
+    assert [line[0] for line in LINE.findall(shown.replace("\r\n", "\n"))] == ["done"] * 4
+
+
+@embedded
+def test_a_quiet_worker_shows_only_what_went_wrong(command_line):
+    command_line.app.define("add", {"a": 1}).dispatch()
+    assert on_a_terminal(command_line, "work", "--burst", "--runner", "inline", "--quiet") == ""
+    command_line.app.define("fail", {}).dispatch()
+    shown = on_a_terminal(command_line, "work", "--burst", "--runner", "inline", "-q")
+    assert re.fullmatch(r"CRITICAL: job \S+ on queue 'default' is dead .*: ValueError: no luck.*\r\n", shown)
+
+
+LOUD = """
+import logging
+import subprocess
+
+from tenure import Tenure
+
+app = Tenure()
+
+
+@app.job
+def talk() -> None:
+    print("printed")
+    logging.getLogger("loud").info("logged")
+    subprocess.run(["echo", "by a program"])
+    raise ValueError("no luck")
+"""
+
+
+@embedded
+@pytest.mark.parametrize("runner", ["process", "threads", "event_loop", "inline"])
+def test_with_v_a_worker_shows_what_handlers_print_and_log(command_line, runner):
+    Path("loud.py").write_text(LOUD)
+    id = on_a_terminal(command_line, "enqueue", "talk", TENURE_APP="loud:app").strip()
+    shown = on_a_terminal(command_line, "-v", "work", "--burst", "--runner", runner, TENURE_APP="loud:app")
+    said = re.findall(rf"INFO: {id[:18]} talk: (\w+)", shown)
+    assert said[:2] == ["printed", "logged"]
+    assert "by a program" in shown
+
+
+@embedded
+def test_with_v_the_json_log_has_what_handlers_print(command_line):
+    Path("loud.py").write_text(LOUD)
+    id = on_a_terminal(command_line, "enqueue", "talk", TENURE_APP="loud:app").strip()
+    done = subprocess.run(
+        [sys.executable, "-m", "tenure", "--app", "loud:app", "-v", "--log-format", "json", "work", "--burst"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    lines = [line for line in map(json.loads, done.stderr.splitlines()) if line["logger"] in ("tenure.output", "loud")]
+    assert [(line["message"], line.get("job")) for line in lines] == [
+        ("printed", id),
+        ("logged", None),
+        ("by a program", id),
+    ]
 
 
 @pytest.mark.parametrize(

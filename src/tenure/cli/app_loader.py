@@ -21,7 +21,7 @@ import msgspec
 from tenure.app import Tenure
 from tenure.backends.url import sqlite_file
 from tenure.cli.errors import CommandError
-from tenure.cli.logs import set_up_logging
+from tenure.cli.logs import set_up_logging, stop_logging_output
 from tenure.errors import BackendUnavailable
 from tenure.redaction import Redactor
 from tenure.settings import load
@@ -124,6 +124,7 @@ def _opened(app: Tenure) -> Iterator[None]:
         yield
     finally:
         app.close()
+        stop_logging_output()
 
 
 logger = logging.getLogger(__name__)

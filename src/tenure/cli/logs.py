@@ -15,30 +15,75 @@ import click
 import msgspec
 
 from tenure.cli.errors import CommandError, current_redactor
-from tenure.redaction import escape_controls, one_line, printable
+from tenure.cli.output import short_id
+from tenure.definition.context import current_context
+from tenure.execution.outcome import output_log
+from tenure.redaction import Redactor, escape_controls, one_line, printable
 from tenure.settings import Settings
 from tenure.worker.logs import DatedLogFile
+from tenure.worker.logs import logger as outcome_log
 
 # Messages that commands print themselves; only a log file and a JSON console receive them as records.
 progress_log = logging.getLogger("tenure.progress")
 progress_log.propagate = False
 progress_log.setLevel(logging.INFO)
 
+# How a worker's console looks, for its child processes, whose standard error the worker passes on.
+CONSOLE_VARIABLE = "_TENURE_CONSOLE"
+_LEVELS = {0: logging.NOTSET, 1: logging.INFO}
 _STDERR = 2
 _ERASE_TO_END = "\x1b[K"  # removes the rest of a progress line under the cursor
 _STANDARD_FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message"}
 
 
 def set_up_logging(verbose: int, debug: bool, style: str = "pretty") -> None:
-    """Log to stderr; call it after the app is imported, so that the app can configure logging first."""
+    """Log to stderr; call it after the app is imported, so that the app can configure logging first.
+
+    With `verbose`, the lines that handlers print are logged too, also if the app configures logging.
+    """
+    _add_console(verbose, debug, style, current_redactor(), terminal=sys.stderr.isatty())
+
+
+def set_up_child_logging(settings: Settings) -> None:
+    """Log as the worker that started this child does; without -v and JSON, Python prints warnings and errors."""
+    console = os.environ.get(CONSOLE_VARIABLE, "")
+    verbose = console.count("v")
+    if verbose or settings.log_format == "json":
+        redactor = Redactor(settings.sensitive)
+        _add_console(verbose, False, settings.log_format, redactor, terminal="t" in console)
+
+
+def describe_console(verbose: int) -> str:
+    """The value of `CONSOLE_VARIABLE`: a `v` for each -v, and a `t` if stderr is a terminal."""
+    return "v" * verbose + ("t" if sys.stderr.isatty() else "")
+
+
+def stop_logging_output() -> None:
+    """No longer log what handlers print."""
+    output_log.handlers.clear()
+    output_log.setLevel(logging.WARNING)
+
+
+def hide_outcomes() -> None:
+    """Do not log the outcome of each job to a terminal on which a worker shows its jobs."""
+    for handler in [each for each in logging.root.handlers if is_console(each)]:
+        if isinstance(handler, logging.StreamHandler) and handler.stream.isatty():
+            handler.addFilter(lambda record: not (record.name == outcome_log.name and hasattr(record, "job")))
+
+
+def _add_console(verbose: int, debug: bool, style: str, redactor: Redactor, *, terminal: bool) -> None:
+    level = _LEVELS.get(verbose, logging.DEBUG)
+    with_time = verbose > 0 or not (terminal or "JOURNAL_STREAM" in os.environ)  # the journal adds the time itself
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_formatter(style, redactor, with_time=with_time, debug=debug, terminal=terminal))
     if verbose:
-        logging.getLogger("tenure").setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
+        logging.getLogger("tenure").setLevel(level)
+        output_log.setLevel(logging.INFO)
+        output_log.addHandler(handler)
     if logging.root.handlers:
         return
-    handler = logging.StreamHandler(sys.stderr)
-    terminal = sys.stderr.isatty()
-    with_time = verbose > 0 or not (terminal or "JOURNAL_STREAM" in os.environ)  # the journal adds the time itself
-    handler.setFormatter(_formatter(style, with_time=with_time, debug=debug, terminal=terminal))
+    if verbose:
+        logging.root.setLevel(level)  # for the records of handlers, which have loggers of any name
     logging.root.addHandler(handler)
     if style == "json":
         progress_log.addHandler(handler)
@@ -74,36 +119,51 @@ def is_console(handler: logging.Handler) -> bool:
     return isinstance(handler.formatter, OneLineFormatter | JsonLineFormatter)
 
 
-def _formatter(style: str, *, with_time: bool, debug: bool, terminal: bool) -> logging.Formatter:
+def _formatter(style: str, redactor: Redactor, *, with_time: bool, debug: bool, terminal: bool) -> logging.Formatter:
     if style == "json":
-        return JsonLineFormatter()
-    return OneLineFormatter(with_time=with_time, debug=debug, terminal=terminal)
+        return JsonLineFormatter(redactor)
+    return OneLineFormatter(redactor, with_time=with_time, debug=debug, terminal=terminal)
 
 
 class OneLineFormatter(logging.Formatter):
-    """Text for people; an exception is shown by its type and message, its traceback only with --debug."""
+    """Text for people; an exception is shown by its type and message, its traceback only with --debug.
 
-    def __init__(self, *, with_time: bool, debug: bool, terminal: bool) -> None:
-        super().__init__(f"{'%(asctime)s ' if with_time else ''}%(levelname)s: %(message)s")
-        self._redactor = current_redactor()
+    A record of a running job begins with the id and the handler of the job.
+    """
+
+    def __init__(self, redactor: Redactor, *, with_time: bool, debug: bool, terminal: bool) -> None:
+        time_format = "%H:%M:%S" if terminal else None
+        super().__init__(f"{'%(asctime)s ' if with_time else ''}%(levelname)s: %(job_prefix)s%(message)s", time_format)
+        self._redactor = redactor
         self._debug = debug
         self._end = _ERASE_TO_END if terminal else ""
 
     def format(self, record: logging.LogRecord) -> str:
+        fields = {**record.__dict__, "job_prefix": _job_prefix()}
         if self._debug:
-            return printable(self._redactor.text(super().format(record))) + self._end
-        plain = logging.makeLogRecord({**record.__dict__, "exc_info": None, "exc_text": None, "stack_info": None})
+            text = super().format(logging.makeLogRecord(fields))
+            return printable(self._redactor.text(text)) + self._end
+        plain = logging.makeLogRecord({**fields, "exc_info": None, "exc_text": None, "stack_info": None})
         error = record.exc_info[1] if record.exc_info else None
         cause = f": {type(error).__qualname__}: {error}" if error else ""
         return one_line(self._redactor.text(super().format(plain) + cause)) + self._end
 
 
+def _job_prefix() -> str:
+    """As `019a9250-7c3e-7a1f send_welcome: `; empty outside a job."""
+    try:
+        context = current_context()
+    except LookupError:
+        return ""
+    return f"{short_id(context.id)} {context.handler}: "
+
+
 class JsonLineFormatter(logging.Formatter):
     """One JSON object per line: time, level, logger and message, then the fields given in `extra`."""
 
-    def __init__(self) -> None:
+    def __init__(self, redactor: Redactor | None = None) -> None:
         super().__init__()
-        self._redactor = current_redactor()
+        self._redactor = redactor or current_redactor()
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = {
@@ -140,11 +200,14 @@ class LogFileHandler(logging.StreamHandler):  # type: ignore[type-arg] # generic
         """Send log records and the progress log to the file; call it after `set_up_logging`."""
         self._file.keep = settings.log_keep
         self._file.prune()
-        self.setFormatter(_formatter(settings.log_format, with_time=True, debug=debug, terminal=False))
+        formatter = _formatter(settings.log_format, current_redactor(), with_time=True, debug=debug, terminal=False)
+        self.setFormatter(formatter)
         if self.is_stderr:
             for console in [each for each in logging.root.handlers if is_console(each)]:
                 logging.root.removeHandler(console)
                 progress_log.removeHandler(console)
+                output_log.removeHandler(console)
+        output_log.addHandler(self)
         logging.root.addHandler(self)
         progress_log.addHandler(self)
 

@@ -4,6 +4,7 @@ Every text is redacted, and characters that could control a terminal are escaped
 """
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,8 +20,10 @@ from tenure.clock import to_datetime
 from tenure.redaction import escape_controls, printable
 from tenure.worker.lane import Lane
 
-_ERASE_LINE = "\x1b[2K"
+ERASE_LINE = "\x1b[2K"
 _BAR_WIDTH = 30
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_SHORT_ID = 18  # characters: the time and the counter of a UUIDv7, which no two ids of one process share
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -75,6 +78,16 @@ def format_value(value: Any) -> str:
     return printable(msgspec.json.encode(current_redactor().mask(value)).decode())
 
 
+def short_id(id: str) -> str:
+    """The first part of a UUID, which commands accept too; any other id as it is."""
+    return id[:_SHORT_ID] if _UUID.fullmatch(id) else id
+
+
+def cut_to(text: str, width: int) -> str:
+    """The text, or of a longer one its beginning and an ellipsis."""
+    return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
+
+
 def format_lane(lane: Lane | LaneRecord) -> str:
     """As `mail: emails, default (process × 2)`."""
     name = f"{lane.name}: " if lane.name else ""
@@ -82,9 +95,11 @@ def format_lane(lane: Lane | LaneRecord) -> str:
 
 
 def format_seconds(value: float | None) -> str:
-    """A duration with about three digits, as `1.23 s` or `850 ms`."""
+    """A duration with about three digits, as `1.23 s`, `850 ms` or `42 µs`."""
     if value is None:
         return "-"
+    if 0 < value < 0.001:
+        return f"{value * 1e6:.3g} µs"
     if value < 1:
         return f"{value * 1000:.3g} ms"
     return f"{value:.3g} s" if value < 1000 else f"{value:.0f} s"
@@ -97,6 +112,13 @@ def format_megabytes(value: int) -> str:
 def as_datetime(microseconds: int | None) -> datetime | None:
     """A stored time; `print_json` prints it in UTC, `format_value` in local time."""
     return None if microseconds is None else to_datetime(microseconds)
+
+
+def uses_colours(stream: TextIO) -> bool:
+    """Whether text with colours may be written to this stream."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
 
 
 def bold(words: str) -> str:
@@ -118,14 +140,17 @@ class LiveLine:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
+        self.clear()
+
+    def clear(self) -> None:
         self._write("")
 
     def show(self, text: str) -> None:
-        self._write(text[: shutil.get_terminal_size().columns - 1])
+        self._write(cut_to(text, shutil.get_terminal_size().columns - 1))
 
     def _write(self, text: str) -> None:
         if self.is_live:
-            self._stream.write(f"{_ERASE_LINE}{text}\r")
+            self._stream.write(f"{ERASE_LINE}{text}\r")
             self._stream.flush()
 
 

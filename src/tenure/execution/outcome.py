@@ -3,6 +3,7 @@
 `Outcome` is a value. The worker decides what follows from it.
 """
 
+import logging
 import sys
 import threading
 import time
@@ -15,10 +16,17 @@ import msgspec
 from msgspec import Struct, structs
 
 from tenure.definition.callables import refuse_lazy
+from tenure.definition.context import current_context
 from tenure.definition.failure import Failure, storable
 from tenure.errors import InvalidHandler
 from tenure.execution.raw_output import RawOutput
 from tenure.guards.guard import Refusal
+
+# Logs each line that a handler prints, once the command line has given it a log handler and the level INFO. Other log
+# handlers may write to the standard output that is being collected, so they do not get these lines.
+output_log = logging.getLogger("tenure.output")
+output_log.propagate = False
+output_log.setLevel(logging.WARNING)
 
 try:
     from resource import RUSAGE_SELF, getrusage
@@ -201,6 +209,7 @@ class Capture:
         printed.is_open = False
         if self.raw is not None:
             printed.add(*self.raw.end())
+        printed.end_line()
         if not printed.parts:
             return NOTHING_PRINTED
         text = "".join(printed.parts)
@@ -240,11 +249,28 @@ class PrintedText:
         self.parts: list[str] = []
         self.size = 0
         self.is_open = False
+        self._line = ""
 
     def add(self, text: str, dropped: int = 0) -> None:
         if text and self.size <= MAX_OUTPUT:
             self.parts.append(text)
         self.size += len(text) + dropped
+        if text and output_log.isEnabledFor(logging.INFO):
+            *lines, self._line = (self._line + text).split("\n")
+            self._log(lines)
+
+    def end_line(self) -> None:
+        """Log the last line if it has no end."""
+        if self._line:
+            line, self._line = self._line, ""
+            self._log([line])
+
+    def _log(self, lines: list[str]) -> None:
+        context = current_context()
+        was_open, self.is_open = self.is_open, False  # what a log handler prints is not printed by the job
+        for line in lines:
+            output_log.info("%s", line, extra={"job": context.id, "handler": context.handler})
+        self.is_open = was_open
 
 
 _install_lock = threading.Lock()

@@ -19,14 +19,22 @@ from tenure.app.workers import find_lanes
 from tenure.cli import metrics_server
 from tenure.cli.app_loader import app_location, app_with_handlers, wait_for_backend
 from tenure.cli.errors import EXIT_JOBS_DIED, CommandError
-from tenure.cli.logs import LogFileHandler, print_from_signal_handler, print_progress, set_up_logging
+from tenure.cli.job_lines import describe_counts
+from tenure.cli.logs import (
+    CONSOLE_VARIABLE,
+    LogFileHandler,
+    describe_console,
+    print_from_signal_handler,
+    print_progress,
+    set_up_logging,
+)
 from tenure.cli.process import worker_processes
 from tenure.cli.process.pidfile import PidFile
 from tenure.cli.process.process_title import set_process_title
 from tenure.cli.process.reload import file_watcher
 from tenure.cli.process.signals import SignalHandlers
 from tenure.cli.process.watchdog import WatchdogReporter
-from tenure.cli.work_progress import WorkProgress, count_dead, describe_counts
+from tenure.cli.work_progress import WorkProgress, count_dead
 from tenure.settings import load
 from tenure.supervisor.sd_notify import SystemdNotifier
 from tenure.worker.lane import RUNNERS, Lane, RunnerKind
@@ -60,6 +68,7 @@ class WorkOptions:
     metrics_port: int | None
     metrics_host: str
     metrics_folder: str | None
+    shares_terminal: bool
     quiet: bool
 
     @property
@@ -117,6 +126,7 @@ class WorkOptions:
     "--metrics-host", default="127.0.0.1", show_default=True, metavar="HOST", help="The address of that page."
 )
 @click.option("--metrics-folder", hidden=True)
+@click.option("--shares-terminal", is_flag=True, hidden=True)
 @click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
 @click.pass_context
 def work(ctx: click.Context, /, **given: Any) -> None:
@@ -154,11 +164,11 @@ def _supervise(ctx: click.Context, options: WorkOptions, log: LogFileHandler | N
     if log:
         log.attach(settings, debug=debug)
     with ExitStack() as stack:
-        for_workers: list[str] = []
+        for_workers = ["--shares-terminal"]
         if options.metrics_port is not None:
             server, folder = metrics_server.serve_supervisor_metrics(stack, options.metrics_host, options.metrics_port)
             _print_metrics_url(server, options, settings.log_format)
-            for_workers = ["--metrics-folder", str(folder)]
+            for_workers += ["--metrics-folder", str(folder)]
         stack.enter_context(file_watcher() if options.reload else nullcontext())
         arguments = _command_line(ctx, without=_SUPERVISOR_OPTIONS, more=for_workers)
         silent = log is not None and log.is_stderr
@@ -172,6 +182,8 @@ def _run_worker(ctx: click.Context, options: WorkOptions, log: LogFileHandler | 
         if log:
             log.attach(app.settings, debug=ctx.find_root().params["debug"])
         app.settings = msgspec.structs.replace(app.settings, **options.settings())
+        os.environ[CONSOLE_VARIABLE] = describe_console(ctx.find_root().params["verbose"])
+        ctx.call_on_close(lambda: os.environ.pop(CONSOLE_VARIABLE, None))
         lanes = _lanes(app, options)
         if not options.is_bounded:
             wait_for_backend(app)
@@ -208,7 +220,8 @@ def _run_until_stopped(app: Tenure, worker: Worker, lanes: Sequence[Lane], optio
         stack.enter_context(signals)
         stack.enter_context(WatchdogReporter(worker, notifier, grace, lambda: describe_counts(worker.tally)))
         if not options.quiet:
-            progress = stack.enter_context(WorkProgress(app, worker.tally, sys.stdout))
+            progress = WorkProgress(app, worker, sys.stdout, is_shared=options.shares_terminal)
+            stack.enter_context(progress)
             progress.print_start(lanes, os.getpid())
         _serve_metrics(stack, app, lanes, options)
         worker.run()

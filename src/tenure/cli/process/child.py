@@ -8,7 +8,7 @@ import logging
 import sys
 
 from tenure.cli.app_loader import import_app
-from tenure.cli.logs import set_up_logging
+from tenure.cli.logs import set_up_child_logging
 from tenure.cli.process.process_title import set_process_title
 from tenure.execution.child.heartbeat import LeaseMonitor
 from tenure.execution.child.main import SERVE_BY_RUNNER, die_with_parent, leave_signals_to_parent
@@ -24,8 +24,7 @@ def main(location: str, kind: str, *numbers: str) -> None:
     logging.getLogger("tenure.settings").setLevel(logging.ERROR)  # the parent has logged its warnings
     app = import_app(location)
     app.discover(*app.settings.modules)
-    if app.settings.log_format == "json":  # else Python prints warnings and errors as they are
-        set_up_logging(0, debug=False, style="json")
+    set_up_child_logging(app.settings)
     pipes = OrderPipes(orders, quiet_reports, reports, raw_output)
     memory = SharedMemory(slots, marks)
     LeaseMonitor(memory)

@@ -76,8 +76,7 @@ def _command(arguments: Sequence[str]) -> list[str]:
 
 
 def _start_worker(arguments: Sequence[str], address: str, *, silent: bool) -> subprocess.Popen[bytes]:
-    # TERM=dumb: the live lines of several workers would overwrite each other
-    environment = {**os.environ, "TERM": "dumb", "NOTIFY_SOCKET": address}
+    environment = {**os.environ, "NOTIFY_SOCKET": address}
     environment.pop("WATCHDOG_PID", None)
     return subprocess.Popen(
         _command(arguments),

@@ -171,6 +171,7 @@ class LoopPerformer:
             raise
         except BaseException as error:
             exit_if_forked(self._pid)
+            self._capture.take()
             outcome = run.failed(error, self._clock.now())
         if instance:
             with logging_errors_of_after_run(run.context):

@@ -32,6 +32,7 @@ _KILL_TIMEOUT = 10.0  # the kernel ends a killed process at once, unless the pro
 _STDERR_LINES = 20
 _MAX_STDERR_LINE = 1 << 16  # bytes; a longer line is split
 _STDERR = 2
+_ERASE_LINE = b"\x1b[2K"  # removes a progress line under the cursor
 
 
 class ExitReport(NamedTuple):
@@ -234,6 +235,7 @@ class _StderrRelay:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._start = _ERASE_LINE if os.isatty(_STDERR) and os.environ.get("TERM") != "dumb" else b""
         self._last: deque[bytes] = deque(maxlen=_STDERR_LINES)
         self._thread = threading.Thread(target=self._run, name="tenure-stderr", daemon=True)
         self._thread.start()
@@ -259,7 +261,7 @@ class _StderrRelay:
         if not lines:
             return
         self._last.extend(lines)
-        text = memoryview(b"".join(line + b"\n" for line in lines))
+        text = memoryview(b"".join(self._start + line + b"\n" for line in lines))
         with suppress(OSError):  # the worker's standard error is closed
             while text:
                 text = text[os.write(_STDERR, text) :]
