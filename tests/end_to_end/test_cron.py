@@ -123,7 +123,7 @@ def test_a_minute_in_which_nothing_is_due(shop):
     ("arguments", "message"),
     [
         (("preview", "hodl"), "no schedule is called 'hodl'; there are: add, hold, nightly, note, sleep"),
-        (("preview", "hold", "--at", "noon"), "'noon' is not a time; write it as 2026-03-29T02:30"),
+        (("preview", "hold", "--at", "later"), "--at 'later' is not a time; write a datetime"),
         (("run", "--dry-run", "--only", "hodl"), "no schedule is called 'hodl'"),
         (("run", "--only", "hodl"), "no schedule is called 'hodl'"),
         (("pause", "hodl"), "no schedule is called 'hodl'"),

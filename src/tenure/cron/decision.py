@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tenure.backends.ledger import ALL_SCHEDULES, TickRecord, TickState
 from tenure.clock import MICROSECOND
-from tenure.cron.schedule import MINUTE, Misfire, Overlap, Schedule, tick_id
+from tenure.cron.schedule import MINUTE, Overlap, Schedule, tick_id
 from tenure.errors import InvalidSchedule
 
 DEPENDENCY_TIMEOUT = 600 * MICROSECOND  # how long a tick waits for a dependency that is due and not in the ledger
@@ -47,7 +47,7 @@ def catch_up(schedule: Schedule, last: int, now: int) -> CatchUp:
     until = _newest_due(schedule, now)
     if until is None or until <= last:
         return CatchUp((), None, last)
-    limit, earliest = _misfire_limits(schedule.misfire, now)
+    limit, earliest = _misfire_limits(schedule, now)
     run: list[int] = []
     found: int | None = until
     while found is not None and found > last and len(run) < limit and schedule.due_at(found) >= earliest:
@@ -65,13 +65,15 @@ def _newest_due(schedule: Schedule, now: int) -> int | None:
     return schedule.before(tick) if tick is not None and schedule.due_at(tick) > now else tick
 
 
-def _misfire_limits(misfire: Misfire, now: int) -> tuple[float, float]:
+def _misfire_limits(schedule: Schedule, now: int) -> tuple[float, float]:
     """How many ticks may run, and the earliest due time of a tick that may run."""
+    misfire = schedule.misfire
     if misfire.policy == "latest":
         return 1, float("-inf")
     if misfire.policy == "all":
         return misfire.limit, now - misfire.age * MICROSECOND
-    return float("inf"), now - misfire.grace * MICROSECOND
+    # Late ticks of an interval of ten seconds are not made up for all at once.
+    return float("inf") if schedule.interval is None else 1, now - misfire.grace * MICROSECOND
 
 
 def decide(
@@ -185,7 +187,9 @@ def plan(
     planned: list[PlannedTick] = []
     states: dict[str, DependencyState] = {}
     for schedule in schedules:
-        tick = schedule.tick_of(moment) if not only else minute if schedule.name in only else None
+        tick = schedule.tick_of(moment)
+        if only:
+            tick = None if schedule.name not in only else minute if tick is None else tick
         if tick is None:
             continue
         why = reason_to_skip(schedule, environment, paused) or check_dependencies(schedule, states).why

@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from tenure.clock import to_microseconds
 from tenure.cron.decision import reason_to_skip
-from tenure.cron.schedule import Schedule, exact_datetime, instants_of, offset_change
+from tenure.cron.schedule import Schedule, Ticks, exact_datetime, instants_of, offset_change
+from tenure.definition.interval import DAY, describe_interval, is_interval, parse_interval
 
 _COMPARED_TICKS = 100
 _CHANGE_SEARCH_STEP = timedelta(days=7)  # no zone has had its clock changed and changed back within a week
@@ -31,6 +32,8 @@ _OVERLAP = {
 
 def describe(expression: str) -> str:
     """The expression in words, or as it is if cronsim cannot describe it."""
+    if is_interval(expression):
+        return describe_interval(parse_interval(expression))
     from cronsim.explain import explain  # imported on use: few processes need it
 
     try:
@@ -41,8 +44,7 @@ def describe(expression: str) -> str:
 
 def explain(schedule: Schedule, environment: str) -> dict[str, str]:
     """What a schedule does, topic by topic; topics that do not apply are left out."""
-    missing, repeated = schedule.daylight.resolve(schedule.ticks.expression)
-    wildcard = "" if schedule.ticks.expression.is_fixed else "follows real time: "
+    missing, repeated = _clock_changes(schedule)
     topics: dict[str, str | None] = {
         "not here": reason_to_skip(schedule, environment),
         "runs": "in the scheduler, for one attempt" if schedule.inline else f"on queue {schedule.job.queue!r}",
@@ -51,8 +53,9 @@ def explain(schedule: Schedule, environment: str) -> dict[str, str]:
         "zone": schedule.timezone,
         "starts": str(schedule.starts_at) if schedule.starts_at else None,
         "ends": str(schedule.ends_at) if schedule.ends_at else None,
-        "missing times": (wildcard if missing == "skip" else "") + _MISSING[missing],
-        "repeated times": (wildcard if repeated == "both" else "") + _REPEATED[repeated],
+        "counts from": _interval_start(schedule.interval),
+        "missing times": missing,
+        "repeated times": repeated,
         "jitter": f"each tick runs up to {schedule.jitter:g} s later" if schedule.jitter else None,
         "missed ticks": _missed_ticks(schedule),
         "overlap": _OVERLAP[schedule.overlap],
@@ -61,12 +64,33 @@ def explain(schedule: Schedule, environment: str) -> dict[str, str]:
     return {topic: sentence for topic, sentence in topics.items() if sentence is not None}
 
 
+def _clock_changes(schedule: Schedule) -> tuple[str | None, str | None]:
+    """What happens to local times that are missing, and to those that occur twice; an interval has no local times."""
+    if not isinstance(schedule.ticks, Ticks):
+        return None, None
+    missing, repeated = schedule.daylight.resolve(schedule.ticks.expression)
+    wildcard = "" if schedule.ticks.expression.is_fixed else "follows real time: "
+    return (
+        (wildcard if missing == "skip" else "") + _MISSING[missing],
+        (wildcard if repeated == "both" else "") + _REPEATED[repeated],
+    )
+
+
+def _interval_start(interval: int | None) -> str | None:
+    if interval is None:
+        return None
+    start = "1970-01-01 00:00" if DAY % interval else "each midnight"
+    return f"{start} in UTC, so clock changes do not matter"
+
+
 def _missed_ticks(schedule: Schedule) -> str:
     misfire = schedule.misfire
     if misfire.policy == "latest":
         return "runs the last one, however late"
     if misfire.policy == "all":
         return f"runs the last {misfire.limit}, none older than {misfire.age:g} s"
+    if schedule.interval is not None:
+        return f"runs the last one if it is up to {misfire.grace:g} s late, and drops the rest"
     return f"runs those up to {misfire.grace:g} s late, and drops the rest"
 
 
@@ -149,7 +173,7 @@ def _note(schedule: Schedule, local: datetime) -> str | None:
     first, second = instants_of(label, schedule.ticks.zone)
     if first < second:
         return f"the {'second' if local.fold else 'first'} of two {label:%H:%M}"
-    if schedule.ticks.expression.after(label - _MINUTE) != label:
+    if isinstance(schedule.ticks, Ticks) and schedule.ticks.expression.after(label - _MINUTE) != label:
         missed = schedule.ticks.expression.before(label)
         return f"instead of {missed:%H:%M}, which is missing that day" if missed else None
     return None

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from tenure.clock import MICROSECOND, to_datetime, to_microseconds
 from tenure.definition.cron_expression import CronExpression, find_zone, parse_expression
+from tenure.definition.interval import is_interval, parse_interval
 from tenure.definition.job import Job
 from tenure.errors import InvalidSchedule
 
@@ -33,7 +34,8 @@ _ID_RANDOM_BITS = (1 << 62) - 1
 class Misfire(Struct, frozen=True):
     """What to do with missed ticks.
 
-    `skip` runs ticks that are at most `grace` seconds late. `latest` runs the last missed tick.
+    `skip` runs ticks that are at most `grace` seconds late; of an interval, only the last tick. `latest` runs the last
+    missed tick, however late.
     `all` runs the last `limit` ticks that are not older than `age` seconds.
     """
 
@@ -96,7 +98,7 @@ class Schedule:
         if self.job.cron is None:
             raise InvalidSchedule(
                 f'schedule {self.name!r} does not say when it is due; write it, such as .daily_at("02:00"), '
-                '.every_minute() or .cron("0 2 * * *")'
+                '.every("10m") or .cron("0 2 * * *")'
             )
 
     @property
@@ -104,8 +106,16 @@ class Schedule:
         return str(self.job.cron)
 
     @cached_property
-    def ticks(self) -> "Ticks":
-        return Ticks(parse_expression(self.expression), find_zone(self.timezone), self.daylight)
+    def interval(self) -> int | None:
+        """The seconds between two ticks, if the schedule is an interval and not a cron expression."""
+        return parse_interval(self.expression) if is_interval(self.expression) else None
+
+    @cached_property
+    def ticks(self) -> "Ticks | IntervalTicks":
+        zone = find_zone(self.timezone)
+        if self.interval is not None:
+            return IntervalTicks(self.interval, zone)
+        return Ticks(parse_expression(self.expression), zone, self.daylight)
 
     def after(self, moment: int) -> int | None:
         """The first tick after this moment; None if there is none."""
@@ -124,9 +134,9 @@ class Schedule:
         return None if tick is None or (self.starts_at is not None and tick < self.starts_at) else to_microseconds(tick)
 
     def tick_of(self, moment: int) -> int | None:
-        """The tick in the minute of this moment, if there is one."""
+        """The tick in the minute of this moment, if there is one; of several ticks in a minute the last so far."""
         minute = moment - moment % MINUTE
-        tick = self.before(minute + MINUTE)
+        tick = self.before(minute + MINUTE if self.interval is None else moment + 1)
         return tick if tick is not None and tick >= minute else None
 
     def due_at(self, tick: int) -> int:
@@ -229,6 +239,28 @@ class Ticks:
         return {"first": [first], "second": [second]}.get(self._repeated, [first, second])
 
 
+class IntervalTicks:
+    """The instants, in UTC, that are multiples of an interval since the epoch; the zone is only for display."""
+
+    def __init__(self, seconds: int, zone: tzinfo) -> None:
+        self.zone = zone
+        self._length = seconds * MICROSECOND
+
+    def after(self, moment: datetime) -> datetime | None:
+        """The first tick after this moment."""
+        return self._tick(to_microseconds(moment) // self._length + 1)
+
+    def before(self, moment: datetime) -> datetime | None:
+        """The last tick before this moment."""
+        return self._tick((to_microseconds(moment) - 1) // self._length)
+
+    def _tick(self, number: int) -> datetime | None:
+        try:
+            return exact_datetime(number * self._length)
+        except OverflowError:  # the calendar ends in the year 9999
+            return None
+
+
 def instants_of(label: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
     """The instants of a label by the offset before and the offset after a clock change; else they are equal."""
     local = label.replace(tzinfo=zone)
@@ -252,7 +284,12 @@ def offset_change(begin: datetime, end: datetime, zone: tzinfo) -> datetime:
 
 def tick_key(name: str, tick: int) -> str:
     """The readable name of a tick: `report@2026-11-15T02:00Z`."""
-    return f"{name}@{to_datetime(tick):%Y-%m-%dT%H:%MZ}"
+    return f"{name}@{tick_text(tick)}"
+
+
+def tick_text(tick: int) -> str:
+    """The time of a tick; with its second only if it is not 0, as keys of older releases have none."""
+    return f"{to_datetime(tick):{'%Y-%m-%dT%H:%M:%SZ' if tick % MINUTE else '%Y-%m-%dT%H:%MZ'}}"
 
 
 def tick_id(name: str, tick: int) -> str:

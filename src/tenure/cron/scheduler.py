@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from tenure.backends.ledger import OPEN_TICKS, Ledger, TickRecord
 from tenure.backends.messages import Message
-from tenure.clock import MICROSECOND, to_datetime
+from tenure.clock import MICROSECOND
 from tenure.cron.decision import DependencyState, catch_up, decide, dependency_ids, dependency_state, reason_to_skip
 from tenure.cron.follow_up import FollowUp, RunInline
 from tenure.cron.publisher import TickPublisher
-from tenure.cron.schedule import DueTick, Schedule, tick_id
+from tenure.cron.schedule import DueTick, Schedule, tick_id, tick_text
 from tenure.errors import BackendError, TenureError
 from tenure.events import TickFailed, TickSkipped
 
@@ -171,7 +171,7 @@ class Scheduler:
         """Record the last of the dropped ticks as skipped, unless another scheduler has entered it."""
         records = []
         for each in dropped:
-            since = f"{to_datetime(each.first):%Y-%m-%dT%H:%MZ}"
+            since = tick_text(each.first)
             why = "missed" if each.first == each.last else f"missed, with all before it since {since}"
             name, due = each.schedule.name, each.schedule.due_at(each.last)
             records.append(TickRecord(

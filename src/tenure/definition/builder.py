@@ -16,10 +16,12 @@ from tenure.definition.cron_expression import (
     zone_of,
 )
 from tenure.definition.duration import Duration
+from tenure.definition.interval import format_interval, interval_seconds, is_interval, parse_interval
 from tenure.definition.job import Job, JobOptions, JobSource, PriorityName
 from tenure.definition.job_handle import JobHandle
 from tenure.definition.moment import When
 from tenure.definition.retry import Backoff, Strategy
+from tenure.errors import InvalidSchedule
 
 Dispatch = Callable[[Job, str | None], JobHandle[Any]]
 TimeOfDay = str | time
@@ -31,7 +33,8 @@ class JobBuilder:
     def __init__(self, job: Job, dispatch: Dispatch) -> None:
         self._job = job
         self._dispatch = dispatch
-        self._frequency = Frequency() if job.cron is None else parse_frequency(job.cron)
+        has_fields = job.cron is not None and not is_interval(job.cron)
+        self._frequency = parse_frequency(job.cron or "") if has_fields else Frequency()
 
     def build(self) -> Job:
         return self._job
@@ -136,8 +139,21 @@ class JobBuilder:
         return self._replace(timezone=name)
 
     def cron(self, expression: str, timezone: str | None = None) -> Self:
-        """Five fields or a nickname such as "@daily"; replaces every field set before."""
-        return self._set_frequency(parse_frequency(expression), timezone)
+        """Five fields, a nickname such as "@daily", or "@every 10s"; replaces every field set before."""
+        if is_interval(expression):
+            self._frequency = Frequency()
+            self.every(parse_interval(expression))
+            return self if timezone is None else self.timezone(timezone)
+        frequency = parse_frequency(expression)
+        self._replace(cron=None)
+        return self._set_frequency(frequency, timezone)
+
+    def every(self, length: Duration) -> Self:
+        """Due at each multiple of this length since 1970 in UTC, which is aligned: "10s", "90m"; at least a second."""
+        seconds = interval_seconds(length)
+        if self._frequency != Frequency():
+            raise InvalidSchedule(f"every({length!r}) runs at all times, so no other word of time can go before it")
+        return self._replace(cron=format_interval(seconds))
 
     def every_minute(self, n: int = 1) -> Self:
         return self._set(minute=step_field(n, 59, "minutes"))
@@ -242,13 +258,18 @@ class JobBuilder:
         return self._set_frequency(self._frequency.set(**fields))
 
     def _set_frequency(self, frequency: Frequency, timezone: str | None = None) -> Self:
+        if is_interval(self._job.cron):
+            raise InvalidSchedule(
+                f"{self._job.cron!r} runs at all times, so no other word of time can follow it; "
+                "write the times without every(...), such as every_five_minutes().between_hours(9, 17)"
+            )
         parse_expression(str(frequency))  # fields that are valid alone may never match together: 31 and February
         if timezone is not None:
             self.timezone(timezone)
         self._frequency = frequency
         return self._replace(cron=str(frequency))
 
-    def _replace(self, **fields: str) -> Self:
+    def _replace(self, **fields: str | None) -> Self:
         self._job = self._job.replace(**fields)  # type: ignore[arg-type]
         return self
 

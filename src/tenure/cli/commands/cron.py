@@ -210,8 +210,8 @@ def _cell(entry: dict[str, Any], column: str) -> Any:
 
 
 def _format_local(local: datetime) -> str:
-    return local.isoformat(" ", timespec="minutes")
+    return local.isoformat(" ", timespec="seconds" if local.second else "minutes")
 
 
 def _format_utc(local: datetime) -> str:
-    return f"{local.astimezone(UTC):%Y-%m-%d %H:%M}"
+    return f"{local.astimezone(UTC):{'%Y-%m-%d %H:%M:%S' if local.second else '%Y-%m-%d %H:%M'}}"
