@@ -7,10 +7,10 @@ import pytest
 def shop(tenure):
     """One job done, one dead, one delayed in another queue, one ready."""
     tenure.enqueue("add", "--payload", '{"a": 1}', "--name", "sum")
-    tenure.enqueue("fail", "--payload", '{"text": "out of paper"}')
+    tenure.enqueue("fail", "--payload", '{"text": "out of paper"}', "--tag", "billing")
     tenure("work", "--burst")
     tenure.enqueue("add", "--payload", '{"a": 2}', "--queue", "mail", "--delay", "1h")
-    tenure.enqueue("add", "--payload", '{"a": 3}', "--name", "next")
+    tenure.enqueue("add", "--payload", '{"a": 3}', "--name", "next", "--tag", "billing", "--tag", "customer-17")
     return tenure
 
 
@@ -37,6 +37,11 @@ def test_all_jobs_are_listed_by_state(shop):
         (["--text", "OUT OF"], ["dead"]),
         (["--newer-than", "1h"], ["ready", "delayed", "done", "dead"]),
         (["--older-than", "1h"], []),
+        (["--tag", "billing"], ["ready", "dead"]),
+        (["--tag", "billing", "--tag", "customer-17"], ["ready"]),
+        (["--tag", "billing", "--state", "dead"], ["dead"]),
+        (["--tag", "billing", "--job", "add"], ["ready"]),
+        (["--tag", "bill"], []),
         (["--state", "dead", "--queue", "mail"], []),
     ],
 )
@@ -51,6 +56,23 @@ def test_people_see_columns_and_are_told_that_there_is_more(shop):
     assert len(rows) == 2
     assert "there may be more" in done.stderr
     assert shop("jobs", "list", "--queue", "nowhere").stdout == "no such jobs\n"
+
+
+def test_the_tags_of_a_job_are_shown(shop):
+    first, second = shop.json("jobs", "list", "--tag", "billing")
+    assert (first["tags"], second["tags"], list(first)[-1]) == (["billing", "customer-17"], ["billing"], "tags")
+    assert [job["tags"] for job in shop.json("jobs", "list", "--state", "done")] == [[]]
+    details = shop.json("jobs", "show", first["id"])
+    assert (details["tags"], list(details)[-1]) == (["billing", "customer-17"], "tags")
+    assert "billing, customer-17" in shop("jobs", "show", first["id"]).stdout
+    assert "billing, customer-17" in shop("jobs", "list").stdout
+    limited = shop("jobs", "list", "--tag", "billing", "--limit", "1")
+    assert (len(limited.stdout.splitlines()), "there may be more" in limited.stderr) == (2, True)
+
+
+def test_a_tag_that_no_job_can_have_is_refused(shop):
+    refused = shop("enqueue", "add", "--payload", '{"a": 1}', "--tag", "a,b")
+    assert (refused.returncode, "'a,b' cannot be a tag" in refused.stderr) == (2, True)
 
 
 def test_a_dead_letter_is_tried_again_and_nothing_else_is(shop):

@@ -40,6 +40,7 @@ def job_row(record: JobRecord) -> dict[str, Any]:
         "due_at": as_datetime(record.due_at),
         "finished_at": as_datetime(record.finished_at),
         "why": last_error(record.failures) or record.reason,
+        "tags": list(record.tags),
     }
 
 
@@ -91,6 +92,7 @@ def job_details(record: JobRecord, wire: Wire) -> dict[str, Any]:
             {**structs.asdict(each), "at": as_datetime(each.at), "run": _run_fields(each.run)}
             for each in record.failures
         ],
+        "tags": list(record.tags),
     }
 
 
@@ -110,6 +112,7 @@ def print_job(details: Mapping[str, Any], as_json: bool) -> None:
         "cancel_asked": details["cancel_asked"] or None,
         "failures": None,
         "run": _format_run(details["run"]) or None,
+        "tags": ", ".join(details["tags"]) or None,
     }
     output.print_facts({**details, **shown})
     for failure in failures:

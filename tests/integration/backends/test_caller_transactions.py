@@ -130,6 +130,20 @@ def test_options_and_connection_go_together(held):
     assert (app.backend.jobs.find(id).state, app.backend.jobs.find(id).priority) == ("delayed", 8)
 
 
+def test_tags_are_committed_and_rolled_back_with_the_callers_transaction(held):
+    app, connection = held
+    job = app.job(tags=["billing", "Ω"])(greet)
+    id = job.using(connection=connection).enqueue(name="a")
+    job.using(connection=connection, tags=(), delay=60).enqueue(name="b")
+    assert app.backend.jobs.tagged("Ω", limit=5) == ([], None)
+    connection.commit()
+    (found,), _ = app.backend.jobs.tagged("Ω", limit=5)
+    assert (found.id, found.tags, found.state) == (id, ("billing", "Ω"), "ready")
+    job.using(connection=connection).enqueue(name="c")
+    connection.rollback()
+    assert len(app.backend.jobs.tagged("billing", limit=5)[0]) == 1
+
+
 def test_a_built_job_cannot_hold_a_connection(held):
     app, connection = held
     with pytest.raises(InvalidJob, match=r"cannot hold the connection .* app\.enqueue\(job, connection=\.\.\.\)"):

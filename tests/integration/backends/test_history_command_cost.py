@@ -26,6 +26,7 @@ COLUMNS = {
     "tenure_job": "{key}, id, queue, {rank}, handler, name, enqueued, due",
     "tenure_outcome": "{key}, queue, state, attempts, crashes, fence, finished, size, owner, seconds, output",
     "tenure_dead": "{key}, id, queue, attempts, crashes, fence, died, owner, reason",
+    "tenure_tag": "tag, enqueued, {key}",
 }
 SEARCHES = {
     "without a filter": (JobFilter(), SHOWN),
@@ -260,6 +261,43 @@ def test_dead_letters_are_listed_and_replayed_without_reading_others(app, databa
         read, changed = database.read_by(partial(act, chosen))
         assert changed == (chosen if isinstance(chosen, list) else SHOWN)
         assert read <= 20 * SHOWN
+
+
+def test_jobs_with_a_tag_are_listed_without_reading_others(app, database):
+    database.fill({"tenure_tag": [(f"tag {n % 100}", n, n + 1) for n in range(12_000)]})
+    read, (found, cursor) = database.read_by(partial(app.backend.jobs.tagged, "tag 7", limit=SHOWN))
+    assert [record.enqueued_at for record in found] == [11_907 - 100 * n for n in range(SHOWN)]
+    assert read <= 6 * SHOWN
+    read, (rest, _) = database.read_by(partial(app.backend.jobs.tagged, "tag 7", limit=2 * SHOWN, cursor=cursor))
+    assert len(rest) == 120 - SHOWN
+    assert read <= 12 * SHOWN
+    assert database.read_by(partial(app.backend.jobs.tagged, "no such tag", limit=SHOWN))[0] <= 20
+
+
+def test_waiting_and_running_jobs_with_a_tag_are_listed_without_reading_others(app, database):
+    message = Message(id="", queue="long", body=b"{}", handler="often")
+    tags = dict.fromkeys(range(0, 5000, 100), ("rare",))
+    app.backend.put([structs.replace(message, id=f"job-{n:05d}", tags=tags.get(n, ())) for n in range(5000)])
+    listed = partial(app.backend.jobs.tagged, "rare", limit=SHOWN)
+    read, (found, _) = database.read_by(listed)
+    assert [record.id for record in found] == [f"job-{n:05d}" for n in range(4900, -1, -100)]
+    assert {record.state for record in found} == {"ready"}
+    assert read <= 12 * SHOWN
+    app.backend.lease(["long"], limit=300, seconds=60)
+    read, (found, _) = database.read_by(listed)
+    assert [record.state for record in found] == ["ready"] * 47 + ["leased"] * 3
+    assert read <= 12 * SHOWN + 4 * 300  # the members of a batch are read together
+
+
+def test_jobs_are_found_by_the_start_of_their_id_without_reading_others(app, database):
+    ((newest,), _) = app.backend.jobs.page("done", "b", limit=1)
+    for prefix in (newest.id[:8], newest.id):
+        read, found = database.read_by(partial(app.backend.jobs.with_prefix, prefix))
+        assert newest.id in [record.id for record in found]
+        assert read <= 60
+    read, found = database.read_by(partial(app.backend.jobs.with_prefix, "", SHOWN))
+    assert len(found) == SHOWN
+    assert read <= 6 * SHOWN
 
 
 def test_trimming_reads_what_it_deletes(app, database):

@@ -63,6 +63,24 @@ def test_results_and_records_of_jobs_come_back(app):
     assert {record.id for record in listed} == {done, dead}
 
 
+def test_jobs_of_a_broker_are_listed_by_tag_and_found_by_the_start_of_their_id(app):
+    job = app.define("twice", {"value": 2})
+    done, dead = job.tags("billing", "a").dispatch(), app.define("burn").tags("billing").dispatch()
+    plain = app.define("twice", {"value": 3}).dispatch()
+    run(app)
+    for id in (done, plain):
+        app.result(id, timeout=WAIT_SECONDS)
+    with pytest.raises(JobFailed):
+        app.result(dead, timeout=WAIT_SECONDS)
+    jobs = app.parts().jobs
+    assert {record.id: record.tags for record in jobs.tagged("billing", limit=9)[0]} == {
+        done: ("billing", "a"),
+        dead: ("billing",),
+    }
+    assert [record.id for record in jobs.with_prefix(done[:-1])] == [done]
+    assert [letter.tags for letter in app.dead_letters().find()] == [("billing",)]
+
+
 def test_statistics_are_those_of_its_workers(app):
     for value in range(3):
         app.define("twice", {"value": value}).dispatch()

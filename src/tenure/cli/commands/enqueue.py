@@ -26,6 +26,7 @@ from tenure.clock import to_datetime
 @click.option("--at", metavar="TIME", help="Start only at this time: 2026-03-29T02:30, 'tomorrow 09:00'.")
 @click.option("--expires", metavar="TIME", help="Expire the job unless it starts within this time: 90, 30s, 10m.")
 @click.option("--name", metavar="TEXT", help="A name for people to read.")
+@click.option("--tag", "tags", metavar="WORD", multiple=True, help="A word to find the job by; may be repeated.")
 @click.option("--max-retries", type=int, metavar="N", help="How often to retry after a failure.")
 @click.option("--timeout", metavar="TIME", help="How long one attempt may take.")
 @click.option("--idempotency-key", metavar="TEXT", help="Jobs with the same key take effect once.")
@@ -38,7 +39,13 @@ from tenure.clock import to_datetime
 @click.option("--unique", metavar="TEXT", help="Do nothing while another job with this text waits or runs.")
 @output.json_option
 def enqueue(
-    handler: str, payload: str | None, at: str | None, expires: str | None, as_json: bool, **options: Any
+    handler: str,
+    payload: str | None,
+    at: str | None,
+    expires: str | None,
+    tags: tuple[str, ...],
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Put one job for HANDLER on its queue, and print its id."""
     if at is not None and options["delay"] is not None:
@@ -54,6 +61,8 @@ def enqueue(
             given["at"] = to_datetime(parse_time(app, at))
         if expires is not None:
             given["expires_at"] = to_datetime(app.clock.now() + parse_microseconds(expires, "--expires"))
+        if tags:
+            given["tags"] = tags
         if "queue" in given:
             given["queue"] = find_queue(app, given["queue"])
         id = app.define(handler, _parse_payload(app, handler, payload)).options(**given).dispatch()

@@ -8,7 +8,8 @@ import click
 from tenure.app import Tenure
 from tenure.backends.contract import required
 from tenure.backends.job_filter import JobFilter, search_jobs
-from tenure.backends.records import CancelResult, RescheduleResult
+from tenure.backends.parts import Jobs
+from tenure.backends.records import CancelResult, JobRecord, RescheduleResult
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
 from tenure.cli.arguments import describe_duration, find_job, number_or_text, parse_microseconds, parse_time, state_of
@@ -19,6 +20,8 @@ from tenure.clock import to_datetime
 from tenure.events import JOB_STATES
 
 _CANCEL_WORDS: dict[CancelResult, str] = {"cancelled": "cancelled", "asked": "asked to stop, because it is running"}
+_TAG_PAGE = 500
+_MAX_TAG_PAGES = 20  # so that a filter that matches little does not read all jobs of a tag
 _ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
 
 
@@ -34,29 +37,52 @@ def jobs() -> None:
 @click.option("--queue", metavar="NAME", help="Only this queue.")
 @click.option("--job", "handler", metavar="HANDLER", help="Only jobs of this handler.")
 @click.option("--name", metavar="TEXT", help="Only jobs of this name.")
+@click.option("--tag", "tags", metavar="WORD", multiple=True, help="Only jobs with this tag; may be repeated.")
 @click.option("--older-than", metavar="TIME", help="Only those that ended, or were enqueued, longer ago: 10m, 2d.")
 @click.option("--newer-than", metavar="TIME", help="Only those that ended, or were enqueued, within this time.")
 @click.option("--text", metavar="TEXT", help="Only those with this text in their id, name, reason, result or an error.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
 @output.json_option
-def list_(limit: int, as_json: bool, older_than: str | None, newer_than: str | None, **filters: Any) -> None:
-    """List jobs: waiting jobs in the order in which they run, ended jobs newest first."""
+def list_(
+    limit: int, as_json: bool, older_than: str | None, newer_than: str | None, tags: tuple[str, ...], **filters: Any
+) -> None:
+    """List jobs: waiting jobs in the order in which they run, ended jobs newest first.
+
+    With --tag, the jobs that were enqueued last come first.
+    """
     with any_app() as app:
         reader = required(app.parts().jobs, "lists of jobs")
         now = app.clock.now()
         before = None if older_than is None else now - parse_microseconds(older_than, "--older-than")
         since = None if newer_than is None else now - parse_microseconds(newer_than, "--newer-than")
         filters["queue"] = filters["queue"] and find_queue(app, filters["queue"])
-        found, is_more = search_jobs(reader, JobFilter(**filters, since=since, before=before), limit)
+        wanted = JobFilter(**filters, since=since, before=before)
+        found, is_more = _search_tagged(reader, tags, wanted, limit) if tags else search_jobs(reader, wanted, limit)
     rows = [job_row(job) for job in found]
     if as_json:
         output.print_json(rows)
     elif rows:
-        output.print_table(list(rows[0]), [list(row.values()) for row in rows])
+        output.print_table(list(rows[0]), [[*list(row.values())[:-1], ", ".join(row["tags"]) or None] for row in rows])
     else:
         click.echo("no such jobs")
     if is_more:
         click.echo("there may be more: use --limit to list more, or narrow the search to reach older jobs", err=True)
+
+
+def _search_tagged(reader: Jobs, tags: tuple[str, ...], wanted: JobFilter, limit: int) -> tuple[list[JobRecord], bool]:
+    """Up to `limit` matching jobs that have all of these tags, and whether there may be more."""
+    found: list[JobRecord] = []
+    cursor = None
+    for _ in range(_MAX_TAG_PAGES):
+        page, cursor = reader.tagged(tags[0], limit=_TAG_PAGE, cursor=cursor)
+        found += [
+            job
+            for job in page
+            if set(tags) <= set(job.tags) and job.state in (wanted.states or JOB_STATES) and wanted.matches(job)
+        ]
+        if cursor is None or len(found) > limit:
+            break
+    return found[:limit], cursor is not None or len(found) > limit
 
 
 @jobs.command()
