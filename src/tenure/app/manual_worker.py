@@ -29,6 +29,7 @@ from tenure.definition.queues import QueueClass
 from tenure.errors import InvalidJob, JobNotFound
 from tenure.events import Enqueued, Event, Leased, LeaseLost, Reaped, Settled
 from tenure.execution.attempt import Attempt, to_context
+from tenure.execution.error_outcome import facts_of_error
 from tenure.execution.outcome import Outcome, is_json, normalise
 from tenure.worker.pipeline import settlement
 
@@ -125,21 +126,26 @@ class Manager:
 
     def mark_failed(self, job: "ManualJob", error: BaseException) -> bool:
         """Make the job a dead letter, even if it has retries left; False if the claim was lost to another worker."""
-        failed = job.failed(error, self._workers.clock.now())
-        return self._claims.conclude(job, job.with_retries(0), failed) is not None
+        now, attempt = self._workers.clock.now(), job.with_retries(0)
+        failed = job.failed(error, now, attempt)
+        if failed.kind not in ("failed", "unfit"):  # the error asks for something else, but the caller decides
+            failure = from_exception(error, now, attempt.number)
+            failed = structs.replace(failed, kind="failed", failure=failure, reason=None, refusal=None)
+        return self._claims.conclude(job, attempt, failed) is not None
 
     def retry(self, job: "ManualJob | str", error: BaseException | None = None) -> datetime | None:
         """Retry a claimed job, even without retries left, or a dead job by its id; return the time of the next attempt.
 
-        None if the claim was lost: the worker that has the job now decides.
+        The error may decide otherwise, as in every worker: `Fail`, `Cancel` and an error that the handler gives up on
+        end the job. None if the job ended, or the claim was lost: the worker that has the job now decides.
         """
         now = self._workers.clock.now()
         if isinstance(job, str):
             self._replay(job)
             return to_datetime(now)
-        verdict = self._claims.conclude(job, job.with_retries(job.attempts + 1), job.failed(error, now))
-        delay = verdict.delay if isinstance(verdict, Nack) else 0.0
-        return None if verdict is None else to_datetime(now + round(delay * MICROSECOND))
+        attempt = job.with_retries(job.attempts + 1)
+        verdict = self._claims.conclude(job, attempt, job.failed(error, now, attempt))
+        return to_datetime(now + round(verdict.delay * MICROSECOND)) if isinstance(verdict, Nack) else None
 
     def reset_stuck(self, queues: Iterable[Queue] = ()) -> list[str]:
         """Return jobs with expired claims to their queue, as every worker does by itself; return their ids."""
@@ -337,9 +343,10 @@ class ManualJob:
             output_length=length,
         )
 
-    def failed(self, error: BaseException | None, now: int) -> Outcome:
-        failure = None if error is None else from_exception(error, now, self.attempt.number)
-        return Outcome(kind="failed", started=self._started, seconds=self._seconds(), failure=failure)
+    def failed(self, error: BaseException | None, now: int, attempt: Attempt) -> Outcome:
+        """The outcome of this attempt: what the error asks for, or a failure."""
+        facts: dict[str, Any] = {"kind": "failed"} if error is None else facts_of_error(error, attempt, now)
+        return Outcome(started=self._started, seconds=self._seconds(), **facts)
 
     def with_retries(self, retries: int) -> Attempt:
         """The attempt, with another number of allowed retries."""

@@ -15,6 +15,7 @@ import msgspec
 
 from tenure.definition.callables import check_callable, is_async, name_of, refuse_generator
 from tenure.definition.context import Breakers, Context, always_closed
+from tenure.definition.error_rules import ErrorMatch, ErrorRules, error_rules
 from tenure.definition.job import JobOptions, normalise
 from tenure.definition.limits import check_key
 from tenure.definition.payload import PayloadShape, Shape, Upcaster, check_versions, upcast
@@ -31,6 +32,8 @@ class HandlerOptions(JobOptions, total=False):
     """The options of `@app.job`: the defaults for its jobs, and options of the handler itself."""
 
     retry: RetryPolicy | None
+    retry_on: ErrorMatch | None
+    give_up_on: ErrorMatch | None
     payload_version: int
     upcasters: Mapping[int, Upcaster]
     middleware: Sequence[Middleware]
@@ -56,6 +59,7 @@ class Handler:
     make: Callable[[], Any] | None = None
     defaults: dict[str, Any] = field(default_factory=dict)
     retry: Policy | None = None
+    errors: ErrorRules | None = None
     bind: Callable[..., dict[str, Any]] | None = None
     context_parameter: str | None = None
     in_process: bool = False
@@ -138,6 +142,7 @@ def from_class(key: str, cls: Any, options: HandlerOptions) -> Handler:
 
 def _with_options(handler: Handler, options: dict[str, Any]) -> Handler:
     retry = check_policy(options.pop("retry", None), f"handler {handler.key!r}")
+    errors = error_rules(handler.key, options.pop("retry_on", None), options.pop("give_up_on", None))
     version = options.pop("payload_version", 1)
     upcasters, middleware = options.pop("upcasters", {}), options.pop("middleware", ())
     check_versions(handler.key, version, upcasters)
@@ -145,6 +150,7 @@ def _with_options(handler: Handler, options: dict[str, Any]) -> Handler:
     return replace(
         handler.with_middleware(middleware),
         retry=retry,
+        errors=errors,
         version=version,
         upcasters=upcasters,
         defaults=normalise(options),
@@ -328,6 +334,8 @@ class Registry:
             )
         if queue := handler.defaults.get("queue"):
             self._queues.know(queue)
+        if handler.errors is not None:
+            handler.errors.check_retries(handler.defaults.get("max_retries", 0))
         self._own[handler.key] = handler = self._adopt(handler)
         self._wrapped[handler.key] = handler.with_middleware(self._middleware)
 

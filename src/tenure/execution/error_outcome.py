@@ -13,6 +13,7 @@ from tenure.definition.duration import Duration, to_moment, to_seconds
 from tenure.definition.failure import Failure, from_exception, storable
 from tenure.definition.retry import CheckedPolicy
 from tenure.errors import (
+    GAVE_UP,
     Cancel,
     Cancelled,
     CircuitOpen,
@@ -47,6 +48,9 @@ def facts_of_error(error: BaseException, attempt: "Attempt", now: int) -> dict[s
     if isinstance(error, Fail):
         kind = "unfit" if isinstance(error, Refused) else "failed"
         return {"kind": kind, "failure": failure, "reason": storable(str(error.reason))}
+    rules = attempt.handler.errors
+    if rules is not None and rules.gives_up(error):
+        return {"kind": "failed", "failure": failure, "reason": GAVE_UP}
     return {"kind": "failed", "failure": failure, "delay": _policy_delay(error, attempt)}
 
 
@@ -73,7 +77,8 @@ def _wait(error: Retry | Snooze, attempt: "Attempt", now: int) -> dict[str, Any]
 
 def _timeout(error: DeadlineExceeded, attempt: "Attempt", now: int) -> Failure:
     where = from_exception(error, now, attempt.number)
-    message = f"the attempt ran past its timeout of {attempt.timeout:g} s"
+    limit = "" if attempt.timeout is None else f" of {attempt.timeout:g} s"
+    message = f"the attempt ran past its timeout{limit}"
     return Failure(
         type="TimedOut", message=message, at=now, attempt=where.attempt, place=where.place, trace=where.trace
     )

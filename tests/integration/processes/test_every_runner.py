@@ -99,3 +99,18 @@ def test_the_traceback_of_a_failure_begins_in_the_code_of_the_user_on_every_runn
     assert site.burst(runner, 1).code == 1
     first = re.search(r'File "(.*?)"', site.job(id).failures[-1].trace)
     assert first[1] == str(site.folder / "shop.py")
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("handler", ["order", "order_async"])
+def test_the_exception_decides_what_follows_on_every_runner(site, runner, handler):
+    errors = ("busy", "lost", "wrong", "failed")
+    ids = [site.app.define(handler, {"error": error}).dispatch() for error in errors]
+    before = site.app.clock.now()
+    assert site.burst(runner, 1).code == 1
+    busy, lost, wrong, failed = (site.job(id) for id in ids)
+    assert [(job.state, job.attempts) for job in (busy, lost)] == [("delayed", 1)] * 2
+    assert busy.due_at - before >= 4000e6  # its policy has seen the exception
+    assert lost.due_at - before < 400e6  # the policy left it to the backoff of the app
+    assert [(job.state, job.reason, job.attempts) for job in (wrong, failed)] == [("dead", "gave_up", 1)] * 2
+    assert [job.failures[0].type for job in (wrong, failed)] == ["ValueError", "Fail"]

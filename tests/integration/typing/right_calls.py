@@ -5,16 +5,24 @@ from typing import Any, assert_type
 
 from tenure import (
     Backoff,
+    Cancel,
     Context,
+    Fail,
     Job,
     JobBuilder,
     JobFunction,
     JobHandle,
     JobInfo,
+    Postpone,
+    Retry,
+    RetryAfter,
+    RetryPolicy,
     ScheduleBuilder,
+    Snooze,
     Tenure,
     current_context,
 )
+from tenure.errors import RequestFailed
 
 app = Tenure("memory://", max_retries=3)
 
@@ -39,6 +47,30 @@ def ping_with_options(ctx: Context, host: str) -> int:
     return len(ctx.id + host)
 
 
+class Patient:
+    def delay(self, retry: int, error: Exception | None) -> float | str | timedelta | None:
+        return None if error is None else retry * 60
+
+
+def is_busy(error: RequestFailed) -> bool:
+    return error.status == 503
+
+
+@app.job(max_retries=3, retry=Patient(), retry_on=ConnectionError, give_up_on=(ValueError, KeyError))
+def call(url: str) -> None:
+    raise Fail("no such page", reason="gone")
+
+
+@app.job(max_retries=3, retry=RetryAfter(Backoff(base=1), cap="10m"), retry_on=is_busy, give_up_on=[OSError])
+def call_later(url: str) -> None:
+    raise Retry("not yet", delay=timedelta(minutes=1))
+
+
+@app.job(give_up_on=lambda error: error.status == 404)
+async def wait_for(url: str) -> None:
+    raise Snooze("10m", "closed")
+
+
 @app.job
 async def fetch(url: str) -> bytes:
     return url.encode()
@@ -59,10 +91,21 @@ def nothing() -> None: ...
 
 class Report:
     max_retries = 2
+    retry_on = (ConnectionError, TimeoutError)
+    give_up_on = ValueError
 
     def handle(self, context: Context, payload: dict[str, int]) -> None: ...
 
 
+policies: list[RetryPolicy] = [Backoff(), Patient(), RetryAfter(), RetryAfter(Patient())]
+waits: list[Exception] = [
+    Retry(delay=5),
+    Retry(delay="5s"),
+    Retry(delay=datetime(2030, 1, 1, tzinfo=UTC)),
+    Snooze(timedelta(hours=1)),
+    Postpone(datetime(2030, 1, 1, tzinfo=UTC)),
+    Cancel("withdrawn"),
+]
 assert_type(send(7), str)
 assert_type(send.enqueue(7), JobHandle[str])
 assert_type(send.enqueue(user_id=7, text="bye"), JobHandle[str])

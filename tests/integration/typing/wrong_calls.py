@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from tenure import Context, Job, Tenure
+from tenure import Context, Fail, Job, Retry, Snooze, Tenure
 
 app = Tenure("memory://")
 
@@ -23,6 +23,11 @@ def ping(ctx: Context, host: str) -> None: ...
 
 @app.job(timeout=30)
 def ping_with_options(ctx: Context, host: str) -> None: ...
+
+
+class OldPolicy:
+    def delay(self, retry: int) -> float:
+        return 60.0 * retry
 
 
 @app.job
@@ -76,6 +81,14 @@ app.schedule("send").misfire("some")  # error
 app.schedule("send").overlap("never")  # error
 app.register("report", "Report")  # error
 app.job(retries=3)  # error
+app.job(retry_on="ConnectionError")  # error
+app.job(give_up_on=404)  # error
+app.job(give_up_on=(404,))  # error
+app.job(retry=3)  # error
+app.job(retry=OldPolicy())  # error
+Retry(delay=[5])  # error
+Snooze()  # error
+Fail()  # error
 length: int = send.enqueue(7)  # error
 moment: datetime = send.build(7)  # error
 number: int = send.enqueue(7).result()  # error

@@ -15,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-from tenure import Context, Tenure, current_context
+from tenure import Context, Fail, Tenure, current_context
 from tenure.errors import Cancelled
 from tenure.events import Event, LeaseLost
 
@@ -90,6 +90,30 @@ def charge(ctx: Context) -> None:
 async def charge_later(ctx: Context) -> None:
     async with ctx.breaker("stripe"):
         note("ran")
+
+
+class ByError:
+    """A policy that needs the exception of the handler."""
+
+    def delay(self, retry: int, error: Exception | None) -> float | None:
+        return getattr(error, "seconds", None)
+
+
+class Busy(Exception):
+    seconds = 4000.0
+
+
+ERRORS = {"busy": Busy, "lost": ConnectionError, "wrong": ValueError, "failed": lambda: Fail("no such order")}
+
+
+@app.job(max_retries=1, retry=ByError(), retry_on=lambda error: isinstance(error, (Busy, OSError)))
+def order(error: str) -> None:
+    raise ERRORS[error]()
+
+
+@app.job(max_retries=1, retry=ByError(), retry_on=(Busy, OSError))
+async def order_async(error: str) -> None:
+    raise ERRORS[error]()
 
 
 @app.job
