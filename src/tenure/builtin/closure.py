@@ -12,13 +12,13 @@ import msgspec
 from tenure.definition.callables import completed, is_async, refuse_generator, refuse_lazy
 from tenure.definition.context import Context
 from tenure.definition.handler import Handler
-from tenure.errors import InvalidHandler, InvalidPayload, Refused
+from tenure.errors import Cancel, Fail, InvalidHandler, InvalidPayload, Refused
 
 MAX_DEAD_CLOSURES = 1000  # kept so that dead letters can be replayed; a closure may hold much memory
 
 
 class Closures:
-    """The callables of closure jobs, by token; each is kept until it has succeeded.
+    """The callables of closure jobs, by token; each is kept until it has succeeded or cancelled itself.
 
     As the payload shape of the handler it packs a callable into its token.
     """
@@ -71,8 +71,11 @@ class Closures:
     def _keeping_dead(self, context: Context, token: str) -> Iterator[None]:
         try:
             yield
-        except BaseException:
-            if context.attempt > context.max_retries:
+        except Cancel:
+            self._waiting.pop(token, None)
+            raise
+        except BaseException as error:
+            if context.attempt > context.max_retries or isinstance(error, Fail):
                 self._keep_for_replay(token)
             raise
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tenure import Tenure
+from tenure import Cancel, Fail, Tenure
 from tenure.errors import InvalidJob, InvalidPayload, InvalidSchedule, JobFailed
 
 
@@ -101,6 +101,29 @@ def test_closures_that_died_are_not_kept_for_ever(monkeypatch):
                 app.define("closure", lambda: 1 / 0).dispatch()
 
         assert len(app.registry.get("closure").shape._waiting) == 3
+
+
+def test_closures_that_failed_for_good_are_not_kept_for_ever_either(monkeypatch):
+    monkeypatch.setattr("tenure.builtin.closure.MAX_DEAD_CLOSURES", 3)
+
+    def fail():
+        raise Fail("no")
+
+    with Tenure("sync://") as app:
+        for _ in range(5):
+            with pytest.raises(JobFailed):
+                app.define("closure", fail).max_retries(2).dispatch()
+        assert len(app.registry.get("closure").shape._waiting) == 3
+
+
+def test_a_closure_that_cancels_itself_is_forgotten(make_app, outcome_of):
+    app = make_app()
+
+    def cancel():
+        raise Cancel("not needed")
+
+    assert outcome_of(app, "closure", cancel, max_retries=2).state == "cancelled"
+    assert app.registry.get("closure").shape._waiting == {}
 
 
 def test_a_generator_function_is_refused(make_app):
