@@ -126,7 +126,7 @@ def test_a_hangup_brings_new_code_into_every_lane(lanes, one_each, eventually, c
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--lane", "bulky"], "there is no lane 'bulky'; known ones: quick, bulk, slow"),
+        (["--lane", "bulky"], "there is no lane 'bulky'; did you mean 'bulk'?"),
         (["--lane", "bulk", "default"], "--lane names a lane with its own queues, runner and concurrency"),
         (["--lane", "bulk", "--concurrency", "3"], "--lane names a lane with its own queues, runner and concurrency"),
         (["--runner", "inline"], "the lanes of the settings have their own runner and concurrency"),

@@ -33,11 +33,12 @@ from tenure.metrics.collector import Collector, MemoryCollector, NoCollector, Sa
 from tenure.settings import Settings
 from tenure.suggestions import nearest
 from tenure.wire.envelope import Callbacks, Envelope, Follower, Template, Wire, template_of
-from tenure.wire.signing import Key, Ring, check_key_file, load_or_create_key, new_key, parse_key
+from tenure.wire.signing import Key, Ring, check_key_file, load_keys, load_or_create_key, new_key, parse_key
 from tenure.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
 
+SAVED_KEYS = "tenure.keys"  # in the current folder, as tenure.toml; `tenure key new --save` writes it
 _DEVELOPMENT_SECRET = b"a secret that is none: for development"
 
 _IN_PROCESS = ("memory", "sync")  # schemes of backends that nothing outlives
@@ -168,13 +169,16 @@ def _ring(backend: Backend, settings: Settings) -> Ring:
         keys = [_key_beside(backend, backend.file.key_path)]
     elif backend.in_process:
         keys = [new_key()]
+    elif keys := load_keys(Path(SAVED_KEYS)):
+        pass
     elif settings.environment == "development":
         logger.warning("no key is set: messages are signed with a publicly known key")
         keys = [Key("development", _DEVELOPMENT_SECRET)]
     else:
         raise SettingsError(
-            "messages on a shared backend must be signed, and no key is set; make one with `tenure key new` "
-            "and put it into TENURE_KEYS (or TENURE_KEYS_FILE) of every producer and worker"
+            "messages on a shared backend must be signed, and no key is set; run `tenure key new --save` in "
+            f"{str(Path.cwd())!r}, where this process runs: it writes a key into {SAVED_KEYS}; processes elsewhere "
+            "need a copy of this file, or the same key in TENURE_KEYS or TENURE_KEYS_FILE"
         )
     return Ring(keys, verify=settings.verify, scopes=settings.scopes)
 

@@ -195,6 +195,28 @@ def _refuse_head(sealed: bytes) -> None:
     raise Malformed('the message does not begin with {"v":1,"kid":…')
 
 
+def load_keys(path: Path) -> list[Key]:
+    """The keys in this file, one per line or separated by commas; none if it does not exist."""
+    if not path.exists():
+        return []
+    check_key_file(path)
+    try:
+        text = _read_key_file(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"the key file {str(path)!r} cannot be used: {error}") from error
+    return [parse_key(part) for part in re.split(r"[,\n]", text) if part.strip()]
+
+
+def save_key(path: Path, key: Key) -> None:
+    """Write the key into a new file, with access for its owner only; an existing file is an error."""
+    check_key_file(path)
+    try:
+        if not _create_key_file(path, key):
+            raise SettingsError(f"the key file {str(path)!r} exists already; nothing was changed")
+    except OSError as error:
+        raise SettingsError(f"the key file {str(path)!r} cannot be written: {error}") from error
+
+
 def load_or_create_key(path: Path) -> Key:
     """The key in this file, which is created if it is missing, with access for its owner only.
 
@@ -203,7 +225,7 @@ def load_or_create_key(path: Path) -> Key:
     check_key_file(path)
     try:
         if not path.exists():
-            _create_key_file(path)
+            _create_key_file(path, new_key())
         return parse_key(_read_key_file(path))
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"the key file {str(path)!r} cannot be used: {error}") from error
@@ -248,15 +270,17 @@ def _untrusted(path: Path, fault: str) -> UntrustedKeyFile:
     )
 
 
-def _create_key_file(path: Path) -> None:
+def _create_key_file(path: Path, key: Key) -> bool:
+    """Whether the file was created; another process may have been faster."""
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        os.write(descriptor, f"{new_key().dump()}\n".encode("ascii"))
+        os.write(descriptor, f"{key.dump()}\n".encode("ascii"))
         os.fsync(descriptor)
         os.link(draft, path)  # the file appears complete, and only if no other process was faster
     except FileExistsError:
-        pass
+        return False
     finally:
         os.close(descriptor)
         draft.unlink()
+    return True

@@ -467,7 +467,7 @@ def test_an_unknown_option_of_a_url_is_named():
 def test_a_shared_backend_without_a_key_is_refused_with_what_to_do(schemes):
     register_backend("cloud", lambda parts, clock: Shared())
 
-    with pytest.raises(SettingsError, match="must be signed, and no key is set; make one with `tenure key new`"):
+    with pytest.raises(SettingsError, match="must be signed, and no key is set; run `tenure key new --save` in "):
         Tenure("cloud://x").open_backend()
 
 

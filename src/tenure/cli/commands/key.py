@@ -2,15 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
 from tenure.app import Tenure
+from tenure.app.open_backends import SAVED_KEYS
 from tenure.backends.job_filter import JobFilter, all_heads
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
 from tenure.cli.errors import CommandError
-from tenure.wire.signing import kid_of, new_key
+from tenure.wire.signing import Key, kid_of, new_key, save_key
 
 _SAMPLE = 10_000  # messages: reading their heads takes a fifth of a second on SQLite
 
@@ -22,12 +24,32 @@ def key() -> None:
 
 @key.command()
 @click.option("--kid", metavar="NAME", help="The name of the key; by default a random name.")
-def new(kid: str | None) -> None:
-    """Print a new key."""
-    click.echo(new_key(kid).dump())
+@click.option("--save", is_flag=True, help=f"Write it into {SAVED_KEYS} in this folder, where every process finds it.")
+def new(kid: str | None, save: bool) -> None:
+    """Print a new key, or save it for all processes that start in this folder."""
+    made = new_key(kid)
+    if save:
+        _save(made)
+        return
+    click.echo(made.dump())
     click.echo(
         "Put this line into TENURE_KEYS, or into a file named by TENURE_KEYS_FILE, of every producer and worker. "
         "To change keys, first add the new one after the old one everywhere, then put it first: the first key signs.",
+        err=True,
+    )
+
+
+def _save(made: Key) -> None:
+    path = Path.cwd() / SAVED_KEYS
+    if path.exists():
+        raise CommandError(
+            f"{str(path)!r} exists already; to add a key after those in it, run: tenure key new >> {SAVED_KEYS}"
+        )
+    save_key(path, made)
+    click.echo(f"wrote the key {made.kid!r} to {path}")
+    click.echo(
+        "Processes that start in this folder use it on a server. Keep it secret and out of version control; "
+        "on other machines, copy the file into the folder, or set TENURE_KEYS_FILE.",
         err=True,
     )
 
