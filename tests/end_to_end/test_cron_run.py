@@ -96,6 +96,25 @@ def test_history_shows_what_ran_inline_with_its_error(shop):
     assert shop.json("dead", "list") == []
 
 
+def test_a_due_job_with_a_queue_is_enqueued_and_an_inline_one_runs_once_at_once(shop):
+    with (shop.folder / "shop.py").open("a") as code:
+        code.write('app.schedule("stumble").named("there").yearly().queue("notes")\n')
+        code.write('app.schedule("stumble").named("here").yearly().inline()\n')
+
+    found = {
+        each["name"]: each
+        for each in json.loads(shop("cron", "run", "--only", "there", "--only", "here", "--json").stdout)
+    }
+
+    assert (found["there"]["state"], found["here"]["state"]) == ("enqueued", "failed")
+    (waiting,) = shop.json("jobs", "list", "--queue", "notes")
+    assert (waiting["state"], waiting["id"]) == ("ready", found["there"]["job"])
+    (run,) = shop.json("cron", "history", "here", "--extended")
+    assert (run["attempts"], run["error"]) == (1, "ValueError: twice")  # although its handler allows a retry
+    shop("work", "notes", "--burst", "--runner", "inline")
+    assert shop.json("jobs", "show", found["there"]["job"])["attempts"] == 2
+
+
 def test_list_and_explain_tell_what_happened(shop):
     shop("cron", "run", "--at", "2026-11-13T02:31", "--no-dry-run")
     listed = {each["name"]: each["last"] for each in shop.json("cron", "list")}

@@ -106,5 +106,5 @@ def test_a_relative_file_name_is_shown_with_its_folder(tenure):
     tenure.environment["TENURE_URL"] = "sqlite:///jobs.db"
     tenure.enqueue("add", "--payload", '{"a": 1}')
     shown = f"sqlite:///{tenure.folder}/jobs.db"
-    assert f" at {shown}, pid " in tenure("work", "--burst").stdout
+    assert f" at {shown}, worker " in tenure("work", "--burst").stdout
     assert f"{shown} answers" in tenure("doctor").stdout

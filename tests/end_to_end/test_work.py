@@ -5,6 +5,8 @@ import signal
 
 import pytest
 
+from tests.support.waiting import eventually
+
 
 def test_burst_runs_what_is_ready_and_ends(tenure):
     ids = [tenure.enqueue("add", "--payload", '{"a": 1}') for _ in range(3)]
@@ -17,9 +19,24 @@ def test_burst_runs_what_is_ready_and_ends(tenure):
 def test_a_worker_says_what_it_works_on_and_what_became_of_it(tenure):
     tenure.enqueue("add", "--payload", '{"a": 1}')
     first, last = tenure("work", "--burst", "--concurrency", "3").stdout.splitlines()
-    assert first.startswith(f"Working on default (process × 3) at sqlite:///{tenure.folder}/jobs.db, pid ")
+    assert first.startswith(f"Working on priority, default (process × 3) at sqlite:///{tenure.folder}/jobs.db, worker ")
     assert last.startswith("Stopped after ")
     assert last.endswith(": 1 done, 0 retried, 0 dead")
+
+
+def test_a_worker_prints_the_id_under_which_it_is_listed(tenure):
+    worker = tenure.start("work")
+    printed = worker.stdout.readline().rpartition(", worker ")[2].strip()
+    eventually(lambda: [each["id"] for each in tenure.json("workers")] == [printed])
+
+
+def test_without_queues_a_worker_serves_priority_before_default(tenure):
+    usual = tenure.enqueue("add", "--payload", '{"a": 1}')
+    urgent = tenure.enqueue("add", "--payload", '{"a": 1}', "--queue", "Priority")
+    tenure("work", "--once", "--runner", "inline")
+    assert [tenure.state(id) for id in (urgent, usual)] == ["done", "ready"]
+    tenure("work", "--burst", "--runner", "inline")
+    assert tenure.state(usual) == "done"
 
 
 def test_a_worker_tells_of_each_retry_and_each_dead_letter(tenure):
@@ -93,7 +110,7 @@ def test_several_processes_share_the_work_and_the_worst_exit_code(tenure):
     dead = tenure.enqueue("fail")
     done = tenure("work", "--burst", "--processes", "2")
     assert done.returncode == 1
-    assert done.stdout.count("Working on default") == 2
+    assert done.stdout.count("Working on priority, default") == 2
     assert [tenure.state(id) for id in [*ids, dead]] == ["done", "done", "done", "dead"]
 
 

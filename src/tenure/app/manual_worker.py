@@ -25,8 +25,10 @@ from tenure.definition.builder import JobBuilder
 from tenure.definition.callables import completed
 from tenure.definition.context import LocalLink
 from tenure.definition.failure import from_exception
+from tenure.definition.handler import Registry
+from tenure.definition.job_function import JobFunction
 from tenure.definition.queues import QueueClass
-from tenure.errors import InvalidJob, JobNotFound
+from tenure.errors import InvalidJob, JobNotFound, UnknownHandler
 from tenure.events import Enqueued, Event, Leased, LeaseLost, Reaped, Settled
 from tenure.execution.attempt import Attempt, to_context
 from tenure.execution.error_outcome import facts_of_error
@@ -45,6 +47,7 @@ class Manager:
     def __init__(
         self,
         workers: BackendWorkers,
+        registry: Registry,
         define: Callable[[str, Any], JobBuilder],
         dead_letters: Callable[[], DeadLetterQueue],
         seconds: float,
@@ -53,6 +56,7 @@ class Manager:
         self._workers = workers
         self._backend = workers.backend
         self._claims = ManualClaims(workers, seconds)
+        self._registry = registry
         self._define = define
         self._dead_letters = dead_letters
         self._seconds = seconds
@@ -67,10 +71,13 @@ class Manager:
         return self._workers.queues.known(queue)
 
     def push(
-        self, task: str, data: Any = None, queue: Queue | None = None, available_at: datetime | None = None
+        self, task: Any, data: Any = None, queue: Queue | None = None, available_at: datetime | None = None
     ) -> str:
-        """Enqueue a job for this handler, on its own queue unless one is given; return the id."""
-        builder = self._define(task, data)
+        """Enqueue a job for a handler, on its own queue unless one is given; return the id.
+
+        The task is the key of the handler, its function, its class, or an object of its class.
+        """
+        builder = self._define(_key_of(task, self._registry), data)
         if queue is not None:
             builder.queue(self._queue_name(queue))
         return (builder if available_at is None else builder.scheduled_at(available_at)).dispatch()
@@ -186,6 +193,26 @@ class Manager:
         while chunk := trim_ended(self._workers.parts, state, before, _TRIM_CHUNK):
             deleted += chunk
         return deleted
+
+
+def _key_of(task: Any, registry: Registry) -> str:
+    if isinstance(task, str):
+        return task
+    if isinstance(task, JobFunction):
+        return task.key
+    cls = task if isinstance(task, type) else type(task)
+    keys = [handler.key for handler in registry if handler.make is cls]
+    if len(keys) != 1:
+        found = (
+            f"the keys {', '.join(keys)}; push one of them" if keys else "no key; call app.register(key, class) first"
+        )
+        raise UnknownHandler(f"the task class {cls.__qualname__!r} is registered under {found}")
+    if task is not cls and getattr(task, "__dict__", None):
+        raise InvalidJob(
+            f"the task object of {cls.__qualname__!r} has attributes of its own, and a worker makes a new object: "
+            "pass what it needs as data"
+        )
+    return keys[0]
 
 
 class ManualClaims:

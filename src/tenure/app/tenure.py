@@ -323,9 +323,8 @@ class Tenure:
 
     def manager(self, seconds: float = 300.0) -> Manager:
         """For your own loop that claims, runs and settles jobs; a claim lasts `seconds` unless renewed."""
-        return Manager(
-            self._worker_builder.for_backend(self.open_backend(), seconds), self.define, self.dead_letters, seconds
-        )
+        workers = self._worker_builder.for_backend(self.open_backend(), seconds)
+        return Manager(workers, self.registry, self.define, self.dead_letters, seconds)
 
     def clean(self) -> int:
         """Delete what is past its retention, in small chunks, as workers do; return how many rows."""

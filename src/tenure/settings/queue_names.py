@@ -8,13 +8,12 @@ from msgspec import structs
 from tenure.settings.values import LaneSettings, Settings
 
 V = TypeVar("V")
-_BUILT_IN = ("default", "priority")  # the queues of every app keep these spellings
 
 
 def with_one_spelling(settings: Settings) -> Settings:
     """The settings with the first spelling of each queue everywhere, so that no other code has to compare names."""
     aliases = {alias.lower(): queue for alias, queue in settings.aliases.items()}
-    spellings = {name: name for name in _BUILT_IN}
+    spellings = {name: name for name in Settings().queues}  # the queues of every app keep their spelling
 
     def spell(queue: str) -> str:
         found = aliases.get(queue.lower(), queue)

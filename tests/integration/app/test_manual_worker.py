@@ -6,7 +6,7 @@ from secrets import token_hex
 import pytest
 
 from tenure import Context, Tenure
-from tenure.errors import InvalidHandler, InvalidJob, JobNotFound
+from tenure.errors import InvalidHandler, InvalidJob, JobNotFound, UnknownHandler
 from tenure.events import LeaseLost
 from tenure.wire.signing import new_key
 from tests.support.servicebus import Emulator
@@ -210,6 +210,53 @@ def test_a_queue_is_found_by_its_class_and_its_aliases(manager, worker):
     assert [manager.resolve_queue(each) for each in (Reports, "PAPERS", "forms", "reports")] == ["reports"] * 4
     manager.push("add", {"a": 1}, queue="papers")
     manager.mark_complete(manager.next_job(["forms"], worker))
+
+
+class Sum:
+    max_retries = 4
+
+    def handle(self, data: dict[str, int]) -> int:
+        return data["a"] + data.get("b", 1)
+
+
+class TestTasks:
+    """What can be pushed instead of a key."""
+
+    @pytest.mark.parametrize("task", [Sum, Sum(), "sum"])
+    def test_a_task_class_or_object_is_pushed_with_its_data_and_its_retries(self, app, manager, worker, task):
+        app.register("sum", Sum)
+        id = manager.push(task, {"a": 1, "b": 2})
+        job = manager.next_job([], worker)
+        assert (job.id, job.task, job.max_retries, job.run()) == (id, "sum", 4, 3)
+        manager.mark_complete(job)
+
+    def test_a_function_is_pushed_with_its_arguments(self, app, manager, worker):
+        @app.job
+        def double(number: int) -> int:
+            return 2 * number
+
+        manager.push(double, {"number": 4})
+        job = manager.next_job([], worker)
+        assert job.run() == 8
+        manager.mark_complete(job)
+
+    @pytest.mark.parametrize("task", [Sum, Sum()])
+    def test_a_task_class_that_is_not_registered_is_refused(self, manager, task):
+        with pytest.raises(UnknownHandler, match=r"'Sum' is registered under no key; call app\.register"):
+            manager.push(task, {"a": 1})
+
+    def test_a_task_class_with_several_keys_is_refused(self, app, manager):
+        app.register("sum", Sum)
+        app.register("total", Sum)
+        with pytest.raises(UnknownHandler, match="'Sum' is registered under the keys sum, total; push one of them"):
+            manager.push(Sum, {"a": 1})
+
+    def test_an_object_with_state_that_a_worker_would_not_see_is_refused(self, app, manager):
+        app.register("sum", Sum)
+        task = Sum()
+        task.start = 5
+        with pytest.raises(InvalidJob, match="pass what it needs as data"):
+            manager.push(task, {"a": 1})
 
 
 class TestExpiry:

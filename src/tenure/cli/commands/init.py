@@ -16,7 +16,7 @@ app = "jobs:app"
 # url = "sqlite:///tenure.db"
 
 # The queues that `tenure work` serves, in this order.
-# queues = ["default"]
+# queues = ["priority", "default"]
 
 # How often a failed job is retried; a job can set its own number.
 # max_retries = 0
