@@ -87,9 +87,7 @@ class Cron:
         runner = InlineTickRunner(self.publisher(ledger))
         scheduler = self.scheduler(lambda schedule, tick: inline.append((schedule, tick)))
         now = ledger.time()
-        if isinstance(at, (datetime, str)):
-            at = to_microseconds(to_instant(at, "at", now, self.schedules.timezone))
-        moment = now if at is None else at
+        moment = self._moment(at, now)
         steps = plan(self.schedules.all(), moment, self.environment, only)
         reasons = {
             step.schedule.name: why for step in steps if (why := reason_to_skip(step.schedule, self.environment))
@@ -106,6 +104,17 @@ class Cron:
                 scheduler.follow_up()
         known = ledger.known([tick_id(each.schedule.name, each.tick) for each in due])
         return [_result(step, known, new, reasons) for step in steps]
+
+    def due(self, at: datetime | str | int | None = None, only: Collection[str] = ()) -> list[PlannedTick]:
+        """What `run` would do in this minute, or in the minute of another time; nothing is run or recorded."""
+        ledger = self.ledger
+        moment = self._moment(at, ledger.time())
+        return plan(self.schedules.all(), moment, self.environment, only, ledger.paused())
+
+    def _moment(self, at: datetime | str | int | None, now: int) -> int:
+        if at is None or isinstance(at, int):
+            return now if at is None else at
+        return to_microseconds(to_instant(at, "at", now, self.schedules.timezone))
 
     def history(self, name: str, *, states: Sequence[TickState] = (), limit: int = 20) -> list[TickRecord]:
         """The newest ticks of a schedule, also of one that no longer exists."""

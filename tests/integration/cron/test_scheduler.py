@@ -513,6 +513,22 @@ def test_run_only_some_whenever_they_are_due(app):
     assert states(app, "fail") == []
 
 
+def test_what_is_due_is_listed_without_running_it(app):
+    app.schedule("load").hourly()
+    app.schedule("report").every_minute().inline()
+    app.schedule("fail").hourly()
+    app.cron.pause("fail")
+
+    due = app.cron.due(datetime(2026, 1, 1, 9, 0, tzinfo=UTC))
+
+    assert [(each.schedule.name, each.action, each.why) for each in due] == [
+        ("load", "enqueue", None), ("report", "run", None), ("fail", "skip", "paused"),
+    ]  # fmt: skip
+    assert [each.schedule.name for each in app.cron.due(datetime(2026, 1, 1, 9, 1, tzinfo=UTC))] == ["report"]
+    assert [each.schedule.name for each in app.cron.due(only=["load"])] == ["load"]
+    assert [states(app, name) for name in ("load", "report", "fail")] == [[], [], []]
+
+
 def test_run_enqueues_what_is_jittered_for_later(app):
     schedule = app.schedule("load").every_minute().jitter(59).freeze("UTC")
     (ran,) = app.cron.run()
