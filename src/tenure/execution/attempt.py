@@ -5,6 +5,7 @@
 """
 
 import asyncio
+import concurrent.futures
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator
@@ -204,14 +205,15 @@ class Performer:
         try:
             # `self._loop.run` would also handle SIGINT, which costs four times as much; workers handle their signals.
             running = coroutine if limit is None else with_timeout(coroutine, limit)
-            return loop.run_until_complete(loop.create_task(running, context=copy_context()))
+            task = loop.create_task(running, context=copy_context())
+            return call_outside_loop(loop.run_until_complete, task)
         except Interrupt:
             self._close_loop()  # it was interrupted at an unknown point, so its state cannot be trusted
             raise
 
     def _close_loop(self) -> None:
         if self._loop is not None:
-            self._loop.close()
+            call_outside_loop(self._loop.close)
             self._loop = None
 
 
@@ -311,6 +313,17 @@ def logging_errors_of_after_run(job_context: Context) -> Iterator[None]:
         raise
     except BaseException:
         logger.exception("after_run of handler %r failed; the outcome stands", job_context.handler)
+
+
+def call_outside_loop(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function that runs an event loop; if this thread runs one already, call it in another thread.
+
+    That is so in an async test, or in async code that enqueues on `sync://`.
+    """
+    if asyncio.events._get_running_loop() is None:
+        return function(*arguments)
+    with concurrent.futures.ThreadPoolExecutor(1, "tenure-loop") as thread:
+        return thread.submit(function, *arguments).result()
 
 
 async def with_timeout(coroutine: Any, limit: float | None) -> Any:

@@ -225,6 +225,18 @@ def test_coroutines_of_one_performer_share_a_loop(clock, attempt_at):
     assert len(outputs) == 1
 
 
+def test_a_coroutine_is_awaited_beside_a_loop_that_runs_in_the_same_thread(clock, attempt_at):
+    async def job():
+        await asyncio.sleep(0)
+        return "done"
+
+    async def caller():
+        with Performer(clock) as performer:
+            return [performer.perform(attempt_at(job, timeout=timeout)).output for timeout in (None, 60)]
+
+    assert asyncio.run(caller()) == ["done", "done"]
+
+
 @pytest.mark.parametrize(
     ("delay", "seconds"),
     [
