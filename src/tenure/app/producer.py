@@ -162,7 +162,10 @@ class Producer:
             return error
 
     def _in_transaction(self, backend: str | None, connection: Any, wake: bool) -> Put:
-        transactions = self._backends.get(backend).backend.transactions
+        opened = self._backends.get(backend).backend
+        transactions = opened.transactions
+        if transactions is None and self._backends.place.redirects:
+            return opened.put  # a test in memory: there is no transaction to join
         if transactions is None:
             raise BackendError(
                 f"the backend {without_secrets(self._backends.url(backend))!r} cannot join your transaction; "

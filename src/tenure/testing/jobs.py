@@ -49,7 +49,7 @@ def run_due(app: App, *queues: str) -> Counter[Status]:
     """
     tally: Counter[Status] = Counter()
     served: set[str] = set()
-    while left := sorted(set(queues or _queues(app)) - served):
+    while left := sorted(set(queues or queues_of(app.backend)) - served):
         served.update(left)
         tally += app.worker(*sorted(served), burst=True).run()
     return tally
@@ -66,26 +66,36 @@ def enqueued(
     if not isinstance(app.backend.jobs, MemoryJobs):
         raise TenureError("enqueued() lists jobs of memory:// only; open the app of your tests with that URL")
     jobs = [_opened(record) for record in app.backend.jobs.waiting()]
-    key = handler.key if isinstance(handler, JobFunction) else handler
+    key = None if handler is None else key_of(handler)
     return [job for job in jobs if key in (None, job.handler) and queue in (None, job.queue)]
 
 
 def assert_enqueued(app: App, handler: str | JobFunction[..., Any], /, **arguments: Any) -> EnqueuedJob:
     """The first waiting job of this handler whose payload holds these arguments; AssertionError when there is none."""
-    wanted = msgspec.to_builtins(arguments)
     for job in enqueued(app, handler):
-        if not wanted or (isinstance(job.payload, dict) and wanted.items() <= job.payload.items()):
+        if holds(job, arguments):
             return job
-    key = handler.key if isinstance(handler, JobFunction) else handler
+    key, wanted = key_of(handler), msgspec.to_builtins(arguments)
     waiting = "".join(f"\n  {_shown(job.handler, job.payload)} on {job.queue!r}" for job in enqueued(app))
     raise AssertionError(f"no job {_shown(key, wanted)} is waiting; waiting are:{waiting or ' none'}")
 
 
-def _queues(app: App) -> list[str]:
-    queues = app.backend.queues
-    if queues is None:
+def key_of(handler: str | JobFunction[..., Any]) -> str:
+    """The key of a handler that is given by its key or as a function."""
+    return handler if isinstance(handler, str) else handler.key
+
+
+def holds(job: EnqueuedJob, arguments: dict[str, Any]) -> bool:
+    """Whether the payload of a job contains these arguments."""
+    wanted = msgspec.to_builtins(arguments)
+    return not wanted or (isinstance(job.payload, dict) and wanted.items() <= job.payload.items())
+
+
+def queues_of(backend: Backend) -> list[str]:
+    """The names of all queues that have jobs."""
+    if backend.queues is None:
         raise TenureError("this backend cannot list its queues; name them: run_due(app, 'emails')")
-    return list(queues.counts())
+    return sorted(backend.queues.counts())
 
 
 def _opened(record: JobRecord) -> EnqueuedJob:
