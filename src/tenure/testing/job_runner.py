@@ -1,6 +1,6 @@
 """JobRunner: runs the jobs of an app in the thread of a test, one at a time, and injects the faults that a test wants.
 
-It claims, runs and settles with the same code as a worker, but without threads: 0.2 ms for a job, and always in the
+It claims, runs and settles with the same code as a worker, but without threads: 0.7 ms instead of 25, and always in the
 same order. A fault changes what happens around the handler, never the handler itself.
 """
 
