@@ -135,7 +135,7 @@ def test_a_finished_job_is_shown_with_its_payload_and_its_last_run(tenure):
     assert job["run"]["worker"].count(":") == 2
     assert job["run"]["started"].endswith("Z")
     shown = tenure("jobs", "show", id).stdout
-    assert re.search(r"^run: +waited .*s, ran .* ms, cpu .* ms, peak \d+ MB, on ", shown, re.MULTILINE)
+    assert re.search(r"^run: +waited .*s, ran .* [mµ]s, cpu .* [mµ]s, peak \d+ MB, on ", shown, re.MULTILINE)
 
 
 def test_a_payload_past_its_age_is_shown_as_expired(tenure, database):

@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs, tables and live lines on a terminal, tab-separated lines elsewhere.
+"""What commands print: JSON for programs, facts, live lines on a terminal; `tables.py` prints tables.
 
 Every text is redacted, and characters that could control a terminal are escaped.
 """
@@ -6,8 +6,7 @@ Every text is redacted, and characters that could control a terminal are escaped
 import os
 import re
 import shutil
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Self, TextIO
 
@@ -35,28 +34,6 @@ def print_json(value: Any) -> None:
 
 def print_json_line(value: Any) -> None:
     click.echo(escape_controls(msgspec.json.encode(current_redactor().mask(value)).decode()))
-
-
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    cells = [[" ".join(format_value(value).split()) for value in row] for row in rows]
-    if not _shows_tables():
-        for row in (columns, *cells):
-            click.echo("\t".join(row))
-        return
-    from rich.console import Console  # takes 45 ms: imported only where a table is drawn
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for position, column in enumerate(columns):
-        numeric = all(isinstance(row[position], int) for row in rows)
-        # The first column names the row and users copy it, so it is never wrapped.
-        table.add_column(
-            column, justify="right" if numeric else "left", overflow="fold", no_wrap=not position or numeric
-        )
-    for row in cells:
-        table.add_row(*map(Text, row))  # Text: brackets in a job's name are not markup
-    Console().print(table)
 
 
 def print_facts(values: Mapping[str, Any]) -> None:
@@ -160,8 +137,3 @@ def progress_bar(done: str, count: int, total: int | None) -> str:
         return f"{done} {count} …"
     full = min(_BAR_WIDTH, _BAR_WIDTH * count // total)
     return f"{done} {'█' * full}{'░' * (_BAR_WIDTH - full)} {count} of {total}"
-
-
-def _shows_tables() -> bool:
-    """Whether stdout is a terminal, or FORCE_COLOR asks for the output of one."""
-    return sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))

@@ -1,6 +1,6 @@
 """`tenure cron`: inspect, preview, explain, pause and resume schedules; `cron_run.py` runs them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,15 +14,38 @@ from tenure.cli.arguments import at_option, parse_time
 from tenure.cli.commands.cron_run import existing_ledger, run, work
 from tenure.cli.errors import CommandError
 from tenure.cli.job_view import last_error
+from tenure.cli.tables import Column, print_rows, print_table
 from tenure.clock import to_datetime
 from tenure.cron.decision import reason_to_skip
 from tenure.cron.describe import PreviewLine, around_change, describe, explain, never_together, upcoming
 from tenure.cron.schedule import Schedule
 from tenure.definition.cron_expression import find_zone
 
-_LIST_COLUMNS = ("name", "job", "queue", "expression", "timezone", "last", "next", "note")
-_HISTORY_COLUMNS = ("tick", "state", "entered", "ended", "job", "why")
-_EXTENDED_COLUMNS = ("job_state", "attempts", "seconds", "output", "error")
+
+def _format_local(local: datetime) -> str:
+    return local.isoformat(" ", timespec="seconds" if local.second else "minutes")
+
+
+_LIST_COLUMNS: Sequence[str | Column] = (
+    "name",
+    Column("job", rank=2),
+    Column("queue", rank=4),
+    "expression",
+    Column("timezone", rank=3),
+    Column("last", rank=1, plain=_format_local),
+    Column("next", plain=_format_local),
+    Column("note", rank=1),
+)
+_HISTORY_COLUMNS = (
+    Column("tick", show=lambda tick: _format_local(tick.astimezone())),
+    Column("state"),
+    Column("entered", rank=4),
+    Column("ended", rank=1),
+    Column("job", rank=2, show=output.short_id),
+    Column("why", rank=1),
+)
+_EXTENDED_FIELDS = ("job_state", "attempts", "seconds", "output", "error")
+_EXTENDED_COLUMNS = [Column(name, rank=3) for name in _EXTENDED_FIELDS]
 
 
 @click.group()
@@ -47,7 +70,7 @@ def list_(as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     elif found:
-        output.print_table(_LIST_COLUMNS, [[_cell(entry, column) for column in _LIST_COLUMNS] for entry in found])
+        print_rows(_LIST_COLUMNS, list(map(_in_own_zone, found)))
     else:
         click.echo("no schedules are registered")
 
@@ -67,7 +90,7 @@ def preview(name: str, count: int, around_dst: bool, at: str | None, as_json: bo
         output.print_json([_tick_fields(each) for each in found])
     elif found:
         rows = [[_format_local(each.local), _format_utc(each.local), each.note] for each in found]
-        output.print_table((schedule.timezone, "UTC", "note"), rows)
+        print_table((schedule.timezone, "UTC", "note"), rows)
     elif around_dst:
         click.echo(f"the clock of {schedule.timezone} does not change within two years")
     else:
@@ -114,7 +137,7 @@ def history(name: str, status: tuple[TickState, ...], limit: int, as_json: bool,
     if as_json:
         output.print_json(found)
     elif found:
-        output.print_table(columns, [[each[column] for column in columns] for each in found])
+        print_rows(columns, found)
     else:
         click.echo(f"no ticks of {name!r} are known")
 
@@ -192,7 +215,7 @@ def _history_fields(each: TickRecord) -> dict[str, Any]:
 def _job_fields(app: Tenure, id: str) -> dict[str, Any]:
     record = app.parts().find(id)
     if record is None:
-        return dict.fromkeys((*_EXTENDED_COLUMNS, "trace"))
+        return dict.fromkeys((*_EXTENDED_FIELDS, "trace"))
     return {
         "job_state": record.state,
         "attempts": record.attempts,
@@ -203,14 +226,9 @@ def _job_fields(app: Tenure, id: str) -> dict[str, Any]:
     }
 
 
-def _cell(entry: dict[str, Any], column: str) -> Any:
-    if column in ("last", "next") and entry[column] is not None:
-        return _format_local(entry[column].astimezone(find_zone(entry["timezone"])))
-    return entry[column]
-
-
-def _format_local(local: datetime) -> str:
-    return local.isoformat(" ", timespec="seconds" if local.second else "minutes")
+def _in_own_zone(entry: dict[str, Any]) -> dict[str, Any]:
+    zone = find_zone(entry["timezone"])
+    return entry | {name: entry[name] and entry[name].astimezone(zone) for name in ("last", "next")}
 
 
 def _format_utc(local: datetime) -> str:

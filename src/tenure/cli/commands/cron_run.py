@@ -24,6 +24,7 @@ from tenure.cli.process.pidfile import PidFile
 from tenure.cli.process.process_title import set_process_title
 from tenure.cli.process.signals import SchedulerService, SignalHandlers
 from tenure.cli.process.watchdog import WatchdogReporter
+from tenure.cli.tables import Column, print_rows, print_table
 from tenure.clock import to_datetime
 from tenure.cron.decision import PlannedTick, plan
 from tenure.errors import TenureError
@@ -121,18 +122,18 @@ def _print_plan(steps: list[PlannedTick], as_json: bool) -> None:
         output.print_json([_step_fields(step) for step in steps])
     elif steps:
         rows = [[step.schedule.name, step.action, _target_queue(step), step.why] for step in steps]
-        output.print_table(("name", "would", "queue", "why"), rows)
+        print_table(("name", "would", "queue", "why"), rows)
     else:
         click.echo("nothing is due")
 
 
 def _print_ran(ran: list[TickResult], as_json: bool) -> None:
     found = [_ran_fields(each) for each in ran]
-    columns = ("name", "state", "queue", "job", "why")
+    columns = ("name", "state", "queue", Column("job", show=output.short_id), "why")
     if as_json:
         output.print_json(found)
     elif found:
-        output.print_table(columns, [[each[column] for column in columns] for each in found])
+        print_rows(columns, found)
     else:
         click.echo("nothing is due")
 

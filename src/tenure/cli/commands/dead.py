@@ -33,10 +33,19 @@ from tenure.cli.arguments import (
 from tenure.cli.errors import EXIT_JOBS_DIED, CommandError
 from tenure.cli.job_view import dead_letter_row, job_details, last_error, print_job
 from tenure.cli.output import LiveLine, progress_bar
+from tenure.cli.tables import Column, print_rows
 from tenure.errors import JobNotFound
 from tenure.events import END_STATES
 
 _FIRST_POLL_SECONDS, _LAST_POLL_SECONDS = 0.05, 1.0  # short for quick jobs, then longer to spare the backend
+_LIST_COLUMNS = (
+    Column("id", show=output.short_id),
+    Column("queue", rank=2),
+    Column("job"),
+    Column("died_at", "died", rank=1),
+    Column("reason", rank=3),
+    Column("error"),
+)
 _dry_run_option = click.option("--dry-run", is_flag=True, help="Only print how many there are, and why they died.")
 
 
@@ -59,8 +68,7 @@ def list_(limit: int, as_json: bool, **filters: Any) -> None:
     elif not rows:
         click.echo("no dead letters")
     else:
-        columns = ("id", "queue", "job", "died_at", "reason", "error")
-        output.print_table(columns, [[row[column] for column in columns] for row in rows])
+        print_rows(_LIST_COLUMNS, rows)
     if len(letters) > limit:
         click.echo(f"there are more than {limit}; --limit shows more", err=True)
 

@@ -11,8 +11,9 @@ from tenure.app.guards import GuardRecord
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
 from tenure.cli.errors import CommandError
+from tenure.cli.tables import Column, print_rows
 
-_COLUMNS = ("key", "state", "jobs", "waiting")
+_COLUMNS = ("key", "state", Column("jobs", rank=2, show=lambda ids: ", ".join(map(output.short_id, ids))), "waiting")
 _KINDS = {
     "lock": "locks of single-instance jobs",
     "most": "slots of at_most",
@@ -47,7 +48,7 @@ def list_(kind: str | None, limit: int, as_json: bool) -> None:
     if as_json:
         output.print_json(rows)
     elif rows:
-        output.print_table(_COLUMNS, [[row[column] for column in _COLUMNS] for row in rows])
+        print_rows(_COLUMNS, rows)
     else:
         click.echo("no guard has a state or waiting jobs")
     if len(found) > limit:

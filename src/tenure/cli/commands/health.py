@@ -12,6 +12,7 @@ from tenure.backends.url import without_secrets
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
 from tenure.cli.queue_names import find_queue
+from tenure.cli.tables import Column, print_table
 from tenure.definition.duration import to_seconds
 from tenure.errors import SettingsError
 from tenure.events import JOB_STATES
@@ -19,7 +20,14 @@ from tenure.metrics.queue_signals import QueueSignals
 from tenure.metrics.statistics import By, Summary
 
 _LIVE_STATES = ("ready", "delayed", "parked", "leased", "dead")
-_COLUMNS = ("done", "failed", "retried", "dead", "per minute", "wait p50", "wait p95", "run p50", "run p95", "run p99")
+_COLUMNS = (
+    "done",
+    Column("failed", rank=2),
+    Column("retried", rank=1),
+    "dead",
+    Column("per minute", rank=5),
+    *("wait p50", Column("wait p95", rank=4), "run p50", Column("run p95", rank=3), Column("run p99", rank=6)),
+)
 
 
 @click.command()
@@ -104,7 +112,7 @@ def _print_health(found: dict[str, Any]) -> None:
         click.echo("no jobs waiting, running or dead")
     else:
         states = [state for state in JOB_STATES if state in next(iter(counts.values()))]
-        output.print_table(["queue", *states], [[queue, *map(counts[queue].get, states)] for queue in sorted(counts)])
+        print_table(["queue", *states], [[queue, *map(counts[queue].get, states)] for queue in sorted(counts)])
     _print_signals(found["signals"] or [])
     for rate in found["rates"]:
         click.echo(
@@ -128,7 +136,7 @@ def _print_signals(found: list[QueueSignals]) -> None:
             ]
             for each in found
         ]
-        output.print_table(["queue", "oldest", "arrive/s", "end/s", "to drain"], rows)
+        print_table(["queue", "oldest", "arrive/s", "end/s", "to drain"], rows)
 
 
 def _format_rate(rate: float | None) -> str:
@@ -138,7 +146,7 @@ def _format_rate(rate: float | None) -> str:
 def _print_summaries(last: str, by: str, summaries: list[Summary] | None) -> None:
     if summaries:
         click.echo(f"\nlast {last}:" if by == "queue" else "")
-        output.print_table([by, *_COLUMNS], [_summary_row(summary) for summary in summaries])
+        print_table([by, *_COLUMNS], [_summary_row(summary) for summary in summaries])
 
 
 def _summary_row(summary: Summary) -> list[Any]:

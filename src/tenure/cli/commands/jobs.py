@@ -1,6 +1,6 @@
 """`tenure jobs`: list jobs of any state; show, retry, cancel, reschedule and forget single jobs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -16,9 +16,29 @@ from tenure.cli.arguments import describe_duration, find_job, number_or_text, pa
 from tenure.cli.errors import CommandError
 from tenure.cli.job_view import job_details, job_row, print_job
 from tenure.cli.queue_names import find_queue
+from tenure.cli.tables import Column, print_rows
 from tenure.clock import to_datetime
 from tenure.events import JOB_STATES
 
+
+def _join_words(words: Sequence[str]) -> str:
+    return ", ".join(words)
+
+
+_LIST_COLUMNS = (
+    Column("id", show=output.short_id),
+    Column("state"),
+    Column("queue", rank=2),
+    Column("job"),
+    Column("name", rank=5),
+    Column("runs", rank=6),
+    Column("attempts", rank=7),
+    Column("enqueued_at", "enqueued", rank=1),
+    Column("due_at", "due", rank=4),
+    Column("finished_at", "ended", rank=3),
+    Column("why", rank=1),
+    Column("tags", rank=4, show=_join_words, plain=_join_words),
+)
 _CANCEL_WORDS: dict[CancelResult, str] = {"cancelled": "cancelled", "asked": "asked to stop, because it is running"}
 _TAG_PAGE = 500
 _MAX_TAG_PAGES = 20  # so that a filter that matches little does not read all jobs of a tag
@@ -62,7 +82,7 @@ def list_(
     if as_json:
         output.print_json(rows)
     elif rows:
-        output.print_table(list(rows[0]), [[*list(row.values())[:-1], ", ".join(row["tags"]) or None] for row in rows])
+        print_rows(_LIST_COLUMNS, rows)
     else:
         click.echo("no such jobs")
     if is_more:

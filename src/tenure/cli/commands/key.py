@@ -12,6 +12,7 @@ from tenure.backends.job_filter import JobFilter, all_heads
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
 from tenure.cli.errors import CommandError
+from tenure.cli.tables import print_table
 from tenure.wire.signing import Key, kid_of, new_key, save_key
 
 _SAMPLE = 10_000  # messages: reading their heads takes a fifth of a second on SQLite
@@ -74,7 +75,7 @@ def list_(as_json: bool) -> None:
         output.print_json(found)
     else:
         rows = [[each["kid"], each["use"], _scope(each["queues"]), _scope(each["handlers"])] for each in found]
-        output.print_table(["kid", "use", "queues", "handlers"], rows)
+        print_table(["kid", "use", "queues", "handlers"], rows)
 
 
 @key.command()

@@ -19,14 +19,19 @@ from tenure.cli.arguments import parse_seconds
 from tenure.cli.errors import CommandError
 from tenure.cli.output import LiveLine
 from tenure.cli.queue_names import find_queue
+from tenure.cli.tables import Column, print_rows
 from tenure.errors import SettingsError
 from tenure.guards.states import Paused
 
 EXIT_NOT_EMPTY = 1
 _POLL_SECONDS = 0.2
-_COLUMNS = ("queue", "ready", "delayed", "parked", "leased", "dead", "workers", "paused_since", "reason")
+_COLUMNS: Sequence[str | Column] = (
+    *("queue", "ready", "delayed", "parked", "leased", "dead", "workers"),
+    Column("paused_since", "paused", rank=1),
+    Column("reason", rank=2),
+)
 _WAITING_STATES = ("ready", "delayed", "parked", "leased")
-_HANDLER_COLUMNS = ("queue", "handler", *_WAITING_STATES)
+_HANDLER_COLUMNS: Sequence[str | Column] = ("queue", "handler", *_WAITING_STATES)
 _PAGE = 1000
 _queues_argument = click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
 
@@ -51,7 +56,7 @@ def list_(handlers: bool, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     else:
-        output.print_table(columns, [[each[column] for column in columns] for each in found])
+        print_rows(columns, found)
 
 
 @queues.command()

@@ -1,5 +1,7 @@
 """`tenure workers`: the workers that are alive and their jobs."""
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -9,6 +11,23 @@ from tenure.backends.contract import required
 from tenure.backends.records import WorkerRecord
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
+from tenure.cli.job_lines import describe_counts
+from tenure.cli.tables import Column, print_table
+from tenure.events import Status
+
+
+def _describe_counts(counts: Mapping[str, int]) -> str:
+    return describe_counts(Counter({Status(status): count for status, count in counts.items()}))
+
+
+_COLUMNS = (
+    "id",
+    "lanes",
+    Column("started_at", "started", rank=2),
+    Column("seen_at", "seen", rank=3),
+    Column("running", rank=1),
+    Column("counts", "jobs", show=_describe_counts),
+)
 
 
 @click.command()
@@ -20,7 +39,7 @@ def workers(as_json: bool) -> None:
     if as_json:
         output.print_json([_fields(worker) for worker in found])
     elif found:
-        output.print_table(("id", "lanes", "started_at", "seen_at", "running", "counts"), list(map(_row, found)))
+        print_table(_COLUMNS, list(map(_row, found)))
     else:
         click.echo("no worker is alive")
 
