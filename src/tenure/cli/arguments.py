@@ -15,6 +15,7 @@ from tenure.backends.contract import required
 from tenure.backends.job_filter import DEAD_LETTER_PAGE, JobFilter
 from tenure.backends.records import JobRecord
 from tenure.cli.errors import CommandError
+from tenure.cli.job_ids import resolve_ids
 from tenure.cli.queue_names import find_queue
 from tenure.clock import MICROSECOND, to_microseconds
 from tenure.definition.duration import to_seconds
@@ -90,7 +91,7 @@ def select_dead_letters(app: Tenure, ids: Sequence[str] = (), **filters: Any) ->
     now = app.clock.now()
     return DeadLetterSelection(
         app,
-        tuple(ids),
+        resolve_ids(app, ids),
         JobFilter(
             **filters,
             since=None if newer is None else now - newer,

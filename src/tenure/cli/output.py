@@ -21,7 +21,7 @@ from tenure.worker.lane import Lane
 
 ERASE_LINE = "\x1b[2K"
 _BAR_WIDTH = 30
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SHORT_ID = 18  # characters: the time and the counter of a UUIDv7, which no two ids of one process share
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -57,7 +57,7 @@ def format_value(value: Any) -> str:
 
 def short_id(id: str) -> str:
     """The first part of a UUID, which commands accept too; any other id as it is."""
-    return id[:_SHORT_ID] if _UUID.fullmatch(id) else id
+    return id[:_SHORT_ID] if UUID.fullmatch(id) else id
 
 
 def cut_to(text: str, width: int) -> str:

@@ -31,6 +31,7 @@ from tenure.cli.arguments import (
     select_dead_letters,
 )
 from tenure.cli.errors import EXIT_JOBS_DIED, CommandError
+from tenure.cli.job_ids import resolve_id
 from tenure.cli.job_view import dead_letter_row, job_details, last_error, print_job
 from tenure.cli.output import LiveLine, progress_bar
 from tenure.cli.tables import Column, print_rows
@@ -79,6 +80,7 @@ def list_(limit: int, as_json: bool, **filters: Any) -> None:
 def show(id: str, as_json: bool) -> None:
     """Show all that is known about a dead letter."""
     with any_app() as app:
+        id = resolve_id(app, id)
         letter = next(app.dead_letters().get([id]), None)
         if letter is None:
             state = find_job(app, id).state
@@ -145,7 +147,7 @@ def export(ids: tuple[str, ...], **filters: Any) -> None:
     with any_app() as app, LiveLine(sys.stderr) as line:
         app.dead_letters()
         selection = select_dead_letters(app, ids, **filters)
-        wire, total, missing = app.open_backend().wire, selection.total(), set(ids)
+        wire, total, missing = app.open_backend().wire, selection.total(), set(selection.ids)
         for count, letter in enumerate(selection.letters(), 1):
             output.print_json_line(job_details(letter, wire))
             missing.discard(letter.id)

@@ -13,6 +13,7 @@ from tenure.backends.ledger import TickRecord
 from tenure.backends.records import JobRecord
 from tenure.cli import output
 from tenure.cli.app_loader import app_as_deployed
+from tenure.cli.job_ids import resolve_id
 from tenure.cli.job_view import last_error
 from tenure.errors import JobNotFound
 
@@ -23,6 +24,7 @@ from tenure.errors import JobNotFound
 def explain(job: str, as_json: bool) -> None:
     """Say why JOB is not running, or how it ended and what happened in each attempt."""
     with app_as_deployed() as (app, has_handlers):
+        job = resolve_id(app, job)
         found = explained(app, job, has_handlers=has_handlers) or _explain_dead_letter(app, job)
     if found is None:
         raise JobNotFound(f"no job {job!r} is known here; it may have been deleted, or be on another backend")

@@ -14,6 +14,7 @@ from tenure.cli import output
 from tenure.cli.app_loader import any_app
 from tenure.cli.arguments import describe_duration, find_job, number_or_text, parse_microseconds, parse_time, state_of
 from tenure.cli.errors import CommandError
+from tenure.cli.job_ids import resolve_id, resolve_ids
 from tenure.cli.job_view import job_details, job_row, print_job
 from tenure.cli.queue_names import find_queue
 from tenure.cli.tables import Column, print_rows
@@ -111,8 +112,9 @@ def _search_tagged(reader: Jobs, tags: tuple[str, ...], wanted: JobFilter, limit
 def retry(ids: tuple[str, ...], as_json: bool) -> None:
     """Make dead letters ready again, with fresh counters."""
     with any_app() as app:
+        ids = resolve_ids(app, ids)
         retried = app.dead_letters().replay(ids)
-        others = [id for id in dict.fromkeys(ids) if id not in retried]
+        others = [id for id in ids if id not in retried]
         refused = [_why_not_retried(app, id) for id in others]
     if as_json:
         output.print_json({"retried": retried})
@@ -128,7 +130,7 @@ def retry(ids: tuple[str, ...], as_json: bool) -> None:
 def show(id: str, as_json: bool) -> None:
     """Show all that is known about a job."""
     with any_app() as app:
-        details = job_details(find_job(app, id), app.open_backend().wire)
+        details = job_details(find_job(app, resolve_id(app, id)), app.open_backend().wire)
     print_job(details, as_json)
 
 
@@ -138,7 +140,7 @@ def show(id: str, as_json: bool) -> None:
 def cancel(ids: tuple[str, ...], as_json: bool) -> None:
     """Cancel waiting jobs at once, and ask running jobs to stop."""
     with any_app() as app:
-        results = app.cancel_many(ids)
+        results = app.cancel_many(resolve_ids(app, ids))
         refused = [_why_not_cancelled(app, id, each) for id, each in results.items() if each not in _CANCEL_WORDS]
     _print_results(results, as_json, lambda result: _CANCEL_WORDS.get(result))
     _raise_refused(refused)
@@ -155,7 +157,7 @@ def reschedule(ids: tuple[str, ...], delay: str | None, at: str | None, as_json:
         raise CommandError("give either --delay TIME or --at TIME")
     with any_app() as app:
         moment = None if at is None else to_datetime(parse_time(app, at))
-        results = app.reschedule_many(ids, delay=number_or_text(delay or "0"), at=moment)
+        results = app.reschedule_many(resolve_ids(app, ids), delay=number_or_text(delay or "0"), at=moment)
         refused = [_why_not_moved(app, id, each) for id, each in results.items() if each != "rescheduled"]
     when = f"at {output.format_value(moment)}" if moment else f"in {describe_duration(delay or '')}"
     words = f"may start {'at once' if delay == '0' else when}"
@@ -169,8 +171,9 @@ def reschedule(ids: tuple[str, ...], delay: str | None, at: str | None, as_json:
 def forget(ids: tuple[str, ...], as_json: bool) -> None:
     """Erase the payloads and results of ended jobs for good; their other records stay."""
     with any_app() as app:
+        ids = resolve_ids(app, ids)
         forgotten = required(app.parts().jobs, "history").forget(ids)
-        results = {id: "forgotten" if id in forgotten else "refused" for id in dict.fromkeys(ids)}
+        results = {id: "forgotten" if id in forgotten else "refused" for id in ids}
         refused = [_why_not_forgotten(app, id) for id in results if id not in forgotten]
     _print_results(
         results, as_json, lambda result: "has no payload and no result any more" if result == "forgotten" else None
