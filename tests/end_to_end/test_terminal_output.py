@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
+from click.testing import CliRunner
 
 from tenure.cli.main import cli
 
@@ -147,6 +148,21 @@ def test_with_v_the_json_log_has_what_handlers_print(command_line):
 def test_commands_options_and_values_are_completed(words, begun, completed):
     found = ShellComplete(cli, {}, "tenure", "_TENURE_COMPLETE").get_completions(words, begun)
     assert [item.value for item in found] == completed
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["jbos", "list"], "No such command 'jbos'. Did you mean 'jobs'?"),
+        (["Health"], "No such command 'Health'. Did you mean 'health'?"),
+        (["nonsense"], "No such command 'nonsense'."),
+        (["jobs", "list", "--quue", "x"], "Did you mean '--queue'?"),
+    ],
+)
+def test_a_mistyped_word_is_refused_with_the_nearest_one(words, says):
+    refused = CliRunner().invoke(cli, words)
+    assert refused.exit_code == 2
+    assert refused.stderr.rstrip().endswith(says)
 
 
 @embedded

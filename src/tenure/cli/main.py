@@ -71,6 +71,15 @@ class LazyGroup(click.Group):
             _add_url_option(command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggest the command that the user may have meant; click knows only commands that are imported."""
+        name = args[0]
+        if name not in _COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            raise click.UsageError(f"No such command {name!r}.{_suggestion(name)}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
@@ -86,6 +95,13 @@ class LazyGroup(click.Group):
             raise
         except Exception as error:
             raise to_click_exception(error, debug=ctx.params["debug"]) from None
+
+
+def _suggestion(name: str) -> str:
+    from difflib import get_close_matches  # takes 10 ms: imported only for this message
+
+    found = get_close_matches(name.lower(), _COMMANDS, n=1)
+    return f" Did you mean {found[0]!r}?" if found else ""
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
