@@ -13,7 +13,9 @@ from msgspec import UNSET, structs
 from tenure.backends.job_filter import failure_text
 from tenure.backends.records import JobRecord
 from tenure.cli import output
+from tenure.cli.attempt_table import print_attempts
 from tenure.cli.output import as_datetime
+from tenure.cli.tables import shows_tables
 from tenure.definition.context import Progress
 from tenure.definition.failure import Failure
 from tenure.errors import MessageRejected
@@ -114,9 +116,14 @@ def print_job(details: Mapping[str, Any], as_json: bool) -> None:
         "run": _format_run(details["run"]) or None,
         "tags": ", ".join(details["tags"]) or None,
     }
-    output.print_facts({**details, **shown})
-    for failure in failures:
-        click.echo(_format_failure(failure))
+    if shows_tables():
+        shown["seconds"] = details["seconds"] and output.format_seconds(details["seconds"])
+        output.print_facts({**details, **shown})
+        print_attempts(details)
+    else:
+        output.print_facts({**details, **shown})
+        for failure in failures:
+            click.echo(_format_failure(failure))
     if failures and failures[-1]["trace"]:
         click.echo(output.format_value(failures[-1]["trace"]), nl=False)
 

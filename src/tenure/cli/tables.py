@@ -21,7 +21,7 @@ _LEAST_TEXT = 16  # characters: a text column is cut to this before a column is 
 _STATE_COLOURS = {
     "done": "green", "succeeded": "green", "leased": "cyan", "running": "cyan", "delayed": "yellow",
     "parked": "yellow", "dead": "red", "failed": "red", "cancelled": "bright_black", "expired": "bright_black",
-    "skipped": "bright_black",
+    "skipped": "bright_black", "retried": "yellow",
 }  # fmt: skip
 _AGE_UNITS = ((60, 1, "s"), (3600, 60, "min"), (48 * 3600, 3600, "h"), (60 * 86400, 86400, "d"))
 
@@ -43,7 +43,7 @@ class Column:
 def print_table(columns: Sequence[str | Column], rows: Sequence[Sequence[Any]]) -> None:
     """Print rows of values, for people on a terminal and for programs elsewhere."""
     table = [Column(column) if isinstance(column, str) else column for column in columns]
-    if not _shows_tables():
+    if not shows_tables():
         click.echo("\t".join(column.name for column in table))
         for row in rows:
             click.echo("\t".join(_text(column.plain, value) for column, value in zip(table, row, strict=True)))
@@ -161,6 +161,6 @@ def _cut(text: str, width: int) -> str:
     return set_cell_size(text, width)
 
 
-def _shows_tables() -> bool:
+def shows_tables() -> bool:
     """Whether stdout is a terminal, or FORCE_COLOR asks for the output of one."""
     return sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
