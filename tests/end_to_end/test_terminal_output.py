@@ -47,14 +47,6 @@ def test_colours_are_for_terminals_and_for_those_who_want_them(command_line):
     assert "\x1b" not in command_line("doctor", FORCE_COLOR="1", NO_COLOR="1").stdout
 
 
-@embedded
-def test_a_bar_tells_on_a_terminal_how_far_long_work_is(command_line):
-    command_line.app.define("add", {"a": 1}).dispatch()
-    command_line.work()
-    assert f"{ERASE}deleted {'█' * 30} 1 of 1" in on_a_terminal(command_line, "purge", "--state", "done", "--force")
-    assert command_line("purge", "--state", "done", "--force").stderr == ""
-
-
 LINE = re.compile(r"^\d\d:\d\d:\d\d (\w+) +(\S+) +[\d.]+ .?s  (.*)$", re.MULTILINE)
 
 

@@ -1,6 +1,6 @@
 """The attempts of a job as a table, for people who look at one job on a terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -26,7 +26,7 @@ def print_attempts(details: Mapping[str, Any]) -> None:
         click.echo("\n" if details["failures"] else "", nl=False)
 
 
-def attempt_rows(details: Mapping[str, Any]) -> list[Sequence[Any]]:
+def attempt_rows(details: Mapping[str, Any]) -> list[list[Any]]:
     """Start, duration, worker, outcome and error of each attempt; the last one succeeded if the job is done."""
     failures, run = details["failures"], details["run"]
     rows = [_failure_row(failure, "retried") for failure in failures]

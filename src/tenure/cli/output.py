@@ -20,7 +20,6 @@ from tenure.redaction import escape_controls, printable
 from tenure.worker.lane import Lane
 
 ERASE_LINE = "\x1b[2K"
-_BAR_WIDTH = 30
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SHORT_ID = 18  # characters: the time and the counter of a UUIDv7, which no two ids of one process share
 
@@ -129,11 +128,3 @@ class LiveLine:
         if self.is_live:
             self._stream.write(f"{ERASE_LINE}{text}\r")
             self._stream.flush()
-
-
-def progress_bar(done: str, count: int, total: int | None) -> str:
-    """As `replayed ███████░░░ 1500 of 2100`; without a bar if the total is unknown."""
-    if not total:
-        return f"{done} {count} …"
-    full = min(_BAR_WIDTH, _BAR_WIDTH * count // total)
-    return f"{done} {'█' * full}{'░' * (_BAR_WIDTH - full)} {count} of {total}"

@@ -5,13 +5,14 @@ import click
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
 from tenure.cli.commands.queues import known_queues
+from tenure.cli.progress import busy_line
 
 
 @click.command()
 @output.json_option
 def clean(as_json: bool) -> None:
     """Delete ended jobs, statistics, ticks, guards and dead workers past their retention; free expired leases."""
-    with any_app() as app:
+    with any_app() as app, busy_line("deleting old records", hidden=as_json):
         kinds = app.clean_by_kind()
         returned = len(app.backend.reap(known_queues(app)))
     deleted = sum(kinds.values())

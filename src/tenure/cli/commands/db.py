@@ -6,6 +6,7 @@ from tenure.backends.sql import migrations
 from tenure.backends.url import without_secrets
 from tenure.cli.app_loader import any_app
 from tenure.cli.errors import CommandError
+from tenure.cli.progress import busy_line
 
 
 @click.group()
@@ -20,7 +21,8 @@ def migrate() -> None:
         schema = app.backend.schema
         if schema is None:
             raise CommandError(f"the backend {without_secrets(app.settings.url)!r} has no schema to migrate")
-        schema.migrate()
+        with busy_line("migrating"):
+            schema.migrate()
         for step in schema.steps_taken:
             click.echo(f"applied {step}")
         stored, _ = schema.version()

@@ -33,7 +33,8 @@ from tenure.cli.arguments import (
 from tenure.cli.errors import EXIT_JOBS_DIED, CommandError
 from tenure.cli.job_ids import resolve_id
 from tenure.cli.job_view import dead_letter_row, job_details, last_error, print_job
-from tenure.cli.output import LiveLine, progress_bar
+from tenure.cli.output import LiveLine
+from tenure.cli.progress import ProgressBar
 from tenure.cli.tables import Column, print_rows
 from tenure.errors import JobNotFound
 from tenure.events import END_STATES
@@ -107,7 +108,7 @@ def replay(
         if dry_run:
             _print_dry_run("would_replay", selection, as_json)
             return
-        with _BatchRun(selection, app.dead_letters().replay, "replayed") as batches:
+        with _BatchRun(selection, app.dead_letters().replay, "replayed", hidden=as_json) as batches:
             if first is not None:
                 batches.run_canaries(first, parse_seconds(wait, "--wait"))
             batches.run_rest()
@@ -132,7 +133,7 @@ def purge(ids: tuple[str, ...], select_all: bool, dry_run: bool, force: bool, as
         dead_letters = app.dead_letters()
         if not force:
             click.confirm(f"Delete {_describe_total(selection)} for good?", abort=True, err=as_json)
-        with _BatchRun(selection, dead_letters.discard, "purged") as batches:
+        with _BatchRun(selection, dead_letters.discard, "purged", hidden=as_json) as batches:
             batches.run_rest()
     batches.report(as_json)
 
@@ -144,22 +145,29 @@ def export(ids: tuple[str, ...], **filters: Any) -> None:
     """Print dead letters as lines of JSON, with payload and errors, secrets masked."""
     if ids:
         check_selection(ids, False, **filters)
-    with any_app() as app, LiveLine(sys.stderr) as line:
+    with any_app() as app:
         app.dead_letters()
         selection = select_dead_letters(app, ids, **filters)
-        wire, total, missing = app.open_backend().wire, selection.total(), set(selection.ids)
-        for count, letter in enumerate(selection.letters(), 1):
-            output.print_json_line(job_details(letter, wire))
-            missing.discard(letter.id)
-            if not sys.stdout.isatty():
-                line.show(progress_bar("exported", count, total))
+        wire, missing = app.open_backend().wire, set(selection.ids)
+        with ProgressBar("exported", selection.total(), hidden=sys.stdout.isatty()) as bar:
+            for count, letter in enumerate(selection.letters(), 1):
+                output.print_json_line(job_details(letter, wire))
+                missing.discard(letter.id)
+                bar.show(count)
     _raise_missing(missing)
 
 
 class _BatchRun:
     """Applies a function of the backend to the selected dead letters, batch by batch, and shows the progress."""
 
-    def __init__(self, selection: DeadLetterSelection, apply: Callable[[Sequence[str]], list[str]], done: str) -> None:
+    def __init__(
+        self,
+        selection: DeadLetterSelection,
+        apply: Callable[[Sequence[str]], list[str]],
+        done: str,
+        *,
+        hidden: bool,
+    ) -> None:
         self._selection = selection
         self._function = apply
         self._done = done
@@ -167,20 +175,21 @@ class _BatchRun:
         self._missing = set(selection.ids)
         self._canaries: list[CanaryResult] = []
         self._count = 0
-        self._line = LiveLine(sys.stderr)
-        self._total = selection.total() if self._line.is_live else None
+        self._bar = ProgressBar(done, hidden=hidden)
+        if self._bar.is_live:
+            self._bar.total = selection.total()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._line.__exit__()
+        self._bar.__exit__()
 
     def run_canaries(self, first: int, timeout: float) -> None:
         """Apply to the first ones and wait for them; unless all succeed in time, drop the rest."""
         jobs = _jobs_of(self._selection.app)
         ids = self._apply(list(islice(self._left, first)))
-        self._canaries = wait_for_canaries(jobs, ids, timeout, self._line)
+        self._canaries = wait_for_canaries(jobs, ids, timeout, self._bar.line)
         if not all(canary.succeeded for canary in self._canaries):
             self._left = iter(())
 
@@ -208,7 +217,7 @@ class _BatchRun:
         affected = self._function(ids)
         self._count += len(affected)
         self._missing -= set(affected)
-        self._line.show(progress_bar(self._done, self._count, self._total))
+        self._bar.show(self._count)
         return affected
 
 

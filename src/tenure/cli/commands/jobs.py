@@ -1,6 +1,6 @@
 """`tenure jobs`: list jobs of any state; show, retry, cancel, reschedule and forget single jobs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -16,6 +16,7 @@ from tenure.cli.arguments import describe_duration, find_job, number_or_text, pa
 from tenure.cli.errors import CommandError
 from tenure.cli.job_ids import resolve_id, resolve_ids
 from tenure.cli.job_view import job_details, job_row, print_job
+from tenure.cli.progress import ProgressBar
 from tenure.cli.queue_names import find_queue
 from tenure.cli.tables import Column, print_rows
 from tenure.clock import to_datetime
@@ -40,6 +41,7 @@ _LIST_COLUMNS = (
     Column("why", rank=1),
     Column("tags", rank=4, show=_join_words, plain=_join_words),
 )
+_BATCH = 500
 _CANCEL_WORDS: dict[CancelResult, str] = {"cancelled": "cancelled", "asked": "asked to stop, because it is running"}
 _TAG_PAGE = 500
 _MAX_TAG_PAGES = 20  # so that a filter that matches little does not read all jobs of a tag
@@ -112,8 +114,9 @@ def _search_tagged(reader: Jobs, tags: tuple[str, ...], wanted: JobFilter, limit
 def retry(ids: tuple[str, ...], as_json: bool) -> None:
     """Make dead letters ready again, with fresh counters."""
     with any_app() as app:
-        ids = resolve_ids(app, ids)
-        retried = app.dead_letters().replay(ids)
+        ids, replay = resolve_ids(app, ids), app.dead_letters().replay
+        with ProgressBar("retried", len(ids), hidden=as_json) as bar:
+            retried = [id for batch in _batches(ids, bar) for id in replay(batch)]
         others = [id for id in ids if id not in retried]
         refused = [_why_not_retried(app, id) for id in others]
     if as_json:
@@ -140,7 +143,9 @@ def show(id: str, as_json: bool) -> None:
 def cancel(ids: tuple[str, ...], as_json: bool) -> None:
     """Cancel waiting jobs at once, and ask running jobs to stop."""
     with any_app() as app:
-        results = app.cancel_many(resolve_ids(app, ids))
+        ids = resolve_ids(app, ids)
+        with ProgressBar("cancelled", len(ids), hidden=as_json) as bar:
+            results = {id: result for batch in _batches(ids, bar) for id, result in app.cancel_many(batch).items()}
         refused = [_why_not_cancelled(app, id, each) for id, each in results.items() if each not in _CANCEL_WORDS]
     _print_results(results, as_json, lambda result: _CANCEL_WORDS.get(result))
     _raise_refused(refused)
@@ -157,7 +162,11 @@ def reschedule(ids: tuple[str, ...], delay: str | None, at: str | None, as_json:
         raise CommandError("give either --delay TIME or --at TIME")
     with any_app() as app:
         moment = None if at is None else to_datetime(parse_time(app, at))
-        results = app.reschedule_many(resolve_ids(app, ids), delay=number_or_text(delay or "0"), at=moment)
+        ids, wait = resolve_ids(app, ids), number_or_text(delay or "0")
+        results: dict[str, RescheduleResult] = {}
+        with ProgressBar("rescheduled", len(ids), hidden=as_json) as bar:
+            for batch in _batches(ids, bar):
+                results |= app.reschedule_many(batch, delay=wait, at=moment)
         refused = [_why_not_moved(app, id, each) for id, each in results.items() if each != "rescheduled"]
     when = f"at {output.format_value(moment)}" if moment else f"in {describe_duration(delay or '')}"
     words = f"may start {'at once' if delay == '0' else when}"
@@ -171,14 +180,22 @@ def reschedule(ids: tuple[str, ...], delay: str | None, at: str | None, as_json:
 def forget(ids: tuple[str, ...], as_json: bool) -> None:
     """Erase the payloads and results of ended jobs for good; their other records stay."""
     with any_app() as app:
-        ids = resolve_ids(app, ids)
-        forgotten = required(app.parts().jobs, "history").forget(ids)
+        ids, forget = resolve_ids(app, ids), required(app.parts().jobs, "history").forget
+        with ProgressBar("forgotten", len(ids), hidden=as_json) as bar:
+            forgotten = {id for batch in _batches(ids, bar) for id in forget(batch)}
         results = {id: "forgotten" if id in forgotten else "refused" for id in ids}
         refused = [_why_not_forgotten(app, id) for id in results if id not in forgotten]
     _print_results(
         results, as_json, lambda result: "has no payload and no result any more" if result == "forgotten" else None
     )
     _raise_refused(refused)
+
+
+def _batches(ids: Sequence[str], bar: ProgressBar) -> Iterator[Sequence[str]]:
+    """The ids in batches; the bar shows how many were handled before each."""
+    for start in range(0, len(ids), _BATCH):
+        bar.show(start)
+        yield ids[start : start + _BATCH]
 
 
 def _print_results(results: Mapping[str, Any], as_json: bool, describe: Callable[[Any], str | None]) -> None:

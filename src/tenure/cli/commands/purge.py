@@ -1,7 +1,6 @@
 """`tenure purge`: delete ended jobs before their retention is over."""
 
 import re
-import sys
 
 import click
 
@@ -12,7 +11,7 @@ from tenure.cli import output
 from tenure.cli.app_loader import any_app
 from tenure.cli.arguments import parse_microseconds, parse_time
 from tenure.cli.errors import CommandError
-from tenure.cli.output import LiveLine, progress_bar
+from tenure.cli.progress import ProgressBar
 from tenure.cli.queue_names import find_queue
 from tenure.errors import InvalidJob
 
@@ -49,7 +48,8 @@ def purge(states: tuple[str, ...], queue: str | None, before: str, dry_run: bool
         if not dry_run:
             if not force:
                 click.confirm(f"Delete {count} jobs for good?", abort=True, err=as_json)
-            deleted = _delete(parts, states, name, moment, count)
+            with ProgressBar("deleted", count, hidden=as_json) as bar:
+                deleted = _delete(parts, states, name, moment, bar)
     if not dry_run:
         _print_counts(as_json, f"deleted {deleted} jobs", deleted=deleted)
     else:
@@ -82,13 +82,12 @@ def _count_state(parts: Parts, state: str, before: int, queue: str | None) -> in
     return count + sum(map(len, search_dead_letters(parts.dead_letters, JobFilter(queue=queue, before=before))))
 
 
-def _delete(parts: Parts, states: tuple[str, ...], queue: str | None, before: int, at_most: int | None) -> int:
+def _delete(parts: Parts, states: tuple[str, ...], queue: str | None, before: int, bar: ProgressBar) -> int:
     deleted = 0
-    with LiveLine(sys.stderr) as line:
-        for state in states:
-            while chunk := trim_ended(parts, state, before, _CHUNK, queue):
-                deleted += chunk
-                line.show(progress_bar("deleted", deleted, at_most))
+    for state in states:
+        while chunk := trim_ended(parts, state, before, _CHUNK, queue):
+            deleted += chunk
+            bar.show(deleted)
     return deleted
 
 
