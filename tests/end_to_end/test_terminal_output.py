@@ -1,7 +1,6 @@
 """What a terminal shows, and shell completion."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from tenure.cli.main import cli
+from tests.support.terminal import run_on_terminal
 
 GREEN, ERASE = "\x1b[32m", "\x1b[2K"
 embedded = pytest.mark.parametrize("command_line", ["sqlite"], indirect=True)
@@ -19,23 +19,8 @@ embedded = pytest.mark.parametrize("command_line", ["sqlite"], indirect=True)
 
 def on_a_terminal(command_line, *arguments, **environment):
     """What a command writes when a person looks at both of its outputs."""
-    outside, inside = os.openpty()
-    given = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "TENURE_APP": command_line.location, **environment}
-    process = subprocess.Popen([sys.executable, "-m", "tenure", *arguments], env=given, stdout=inside, stderr=inside)
-    os.close(inside)
-    written = b""
-    while chunk := _read(outside):
-        written += chunk
-    os.close(outside)
-    process.wait(60)
-    return written.decode()
-
-
-def _read(terminal):
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # the other end is closed
-        return b""
+    given = {"COLUMNS": "80", "TENURE_APP": command_line.location, **environment}
+    return run_on_terminal([sys.executable, "-m", "tenure", *arguments], given)
 
 
 @embedded

@@ -2,6 +2,7 @@
 
 A page is one session in an empty folder. The comment on the line before a block may change what is done with it:
 `<!-- file: app.py -->` writes the block into that file, `<!-- run -->` runs the `$` lines of a console block,
+`<!-- terminal -->` runs them on a terminal of 100 columns without colours,
 `<!-- output -->` says that this text is what the block before it prints (`…` stands for anything),
 and `<!-- skip: reason -->` leaves a block alone.
 """
@@ -22,6 +23,7 @@ import pytest
 from tenure import Tenure
 from tenure.cli.main import cli
 from tests.support.docs_pages import PAGES, Block, blocks
+from tests.support.terminal import run_on_terminal
 
 pytestmark = pytest.mark.timeout(300)  # a page is a session of many commands
 BIN = Path(sys.executable).parent
@@ -100,7 +102,7 @@ def run(block: Block, module: ModuleType) -> str:
     """What the block prints."""
     if block.file is not None:
         Path(block.file).write_text(block.text, "utf-8")
-    elif block.mark == "run":
+    elif block.mark in ("run", "terminal"):
         run_commands(block)
     elif block.language == "python":
         code = compile("\n" * (block.line - 1) + block.text, str(block.page), "exec")  # tracebacks name the page's line
@@ -115,6 +117,11 @@ def run_commands(block: Block) -> None:
     """Run the `$` lines; the other lines are what they print."""
     expected = re.sub(r"^\$ .*\n", "", block.text, flags=re.MULTILINE)
     script = "\n".join(dollar_lines(block))
+    if block.mark == "terminal":
+        shown = run_on_terminal(["bash", "-c", script], {"NO_COLOR": "1", "COLUMNS": "100"})
+        printed = re.sub(r"\x1b\[2K(?:\r(?!\n))?", "", shown).replace("\r\n", "\n")
+        assert matches(printed, expected), f"{block.place} should read:\n{printed}"
+        return
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=200, check=False)
     shown = f"{block.place} should read:\n{done.stdout}\n--- stderr:\n{done.stderr}"
     assert matches(done.stdout, expected), shown
