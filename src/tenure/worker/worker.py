@@ -34,6 +34,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from tenure.backends.contract import Backend
 from tenure.backends.messages import ON_REQUEST, Ack, Lease, Nack
@@ -52,6 +53,7 @@ from tenure.worker.logs import ExecutionLog
 from tenure.worker.pipeline import UNSTARTED, Pipeline
 from tenure.worker.roles import Role, RoleThread
 from tenure.worker.settler import Settler
+from tenure.worker.stop_signals import StopSignals
 from tenure.worker.suspects import StartProcess, SuspectRunner
 
 _COMPANION_STOP_TIMEOUT = 5.0  # a queue hook of the user that hangs must not block the end of the worker
@@ -172,8 +174,15 @@ class Worker:
         """The ids of the jobs it holds, those it has held longest first."""
         return self._held.ids(limit)
 
-    def run(self) -> Counter[Status]:
-        """Work until stopped or done; returns the tally, or raises the error of a role that failed."""
+    def run(self, *, signals: bool = False) -> Counter[Status]:
+        """Work until stopped or done; returns the tally, or raises the error of a role that failed.
+
+        With `signals`, SIGTERM and SIGINT stop it, and a second one interrupts the running jobs: main thread only.
+        """
+        with StopSignals(self) if signals else nullcontext():
+            return self._run()
+
+    def _run(self) -> Counter[Status]:
         self._listeners.emit(WorkerStarted(self.name, self._options.queues))
         interval_before = sys.getswitchinterval()
         sys.setswitchinterval(self._switch_interval)
