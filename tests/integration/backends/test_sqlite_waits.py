@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from tenure.backends.sql.sqlite import dialect
-from tenure.backends.sql.sqlite.dialect import LogWatch, LogWatches
+from tenure.backends.sql.sqlite.log_watch import LogWatch, LogWatches
 from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
 from tenure.testing.conformance.messages import QUEUE, make, numbers
