@@ -11,6 +11,7 @@ from benchmarks.bench import Family, Numbers, bench, cpu_seconds, rss_megabytes,
 from benchmarks.claims import claims
 from benchmarks.door import door
 from benchmarks.drains import payloads, results
+from benchmarks.ends import ends
 from benchmarks.growth import growth
 from benchmarks.guards import guarded, parked
 from benchmarks.history import history
@@ -145,6 +146,6 @@ ROWS: dict[str, Callable[[int], Numbers]] = {
     for row in (
         *(enqueue_one, enqueue_many, drain, drain_two, payloads, results, latency, delayed, loaded, idle, backlog),
         *(memory, stages, start_up, runners, blocking, awaiting, children, recovery, agenda, schedules, door, guarded),
-        *(parked, claims, growth, beanstalk, mariadb, history),
+        *(parked, ends, claims, growth, beanstalk, mariadb, history),
     )
 }

@@ -12,6 +12,7 @@ from msgspec import UNSET
 from tenure.app.open_backends import OpenBackend
 from tenure.app.producer import Producer
 from tenure.app.results import wait_for_end
+from tenure.app.waiters import Waiters
 from tenure.backends.contract import Parts, required
 from tenure.backends.job_filter import JobFilter, search_dead_letters
 from tenure.backends.records import JobRecord
@@ -37,6 +38,7 @@ class AppClient:
     parts_of: Callable[[str | None], Parts]
     open_backend: Callable[[str | None], OpenBackend]
     producer: Producer
+    waiters: Waiters
     registry: Registry
     sensitive: tuple[str, ...]
     backend: str | None = None
@@ -58,7 +60,7 @@ class AppClient:
         return self.info(self.record(id))
 
     def wait(self, id: str, timeout: float | None) -> JobInfo:
-        return self.info(wait_for_end(self.parts, id, timeout))
+        return self.info(wait_for_end(self.parts, self.waiters, id, timeout, self.backend))
 
     def result_type(self, handler: str) -> Any:
         if self.type is not None:

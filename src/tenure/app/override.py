@@ -65,6 +65,7 @@ def overridden(app: T, backends: OpenBackends, wanted: Override) -> Iterator[T]:
         )
     place = wanted.place(before)
     app.notifications.close()  # notices of earlier jobs belong to the place before
+    app.waiters.close()
     try:
         backends.place, app.settings, app.clock = place, place.settings, place.clock
         app.notifications.muted = muted | _OUTSIDE_WAYS
@@ -72,6 +73,7 @@ def overridden(app: T, backends: OpenBackends, wanted: Override) -> Iterator[T]:
     finally:
         try:
             app.notifications.close()  # a notice may enqueue a job, which belongs to this place
+            app.waiters.close()
             place.close()
         finally:
             backends.place, app.settings, app.clock = before, settings, before.clock

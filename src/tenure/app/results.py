@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Collection
 
+from tenure.app.waiters import Waiters
 from tenure.backends.contract import Parts, required
 from tenure.backends.parts import StatsStore
 from tenure.backends.records import JobRecord, WorkerRecord
@@ -14,18 +15,16 @@ from tenure.events import END_STATES
 from tenure.metrics.queue_signals import EarlierCounts, QueueSignals, queue_signals
 from tenure.metrics.statistics import SLOT_MICROSECONDS, By, Summary, merge_slots, summaries
 
-_FIRST_POLL_SECONDS = 0.005
-_LONGEST_POLL_SECONDS = 0.5
 
-
-def wait_for_end(parts: Parts, id: str, timeout: float | None) -> JobRecord:
+def wait_for_end(
+    parts: Parts, waiters: Waiters, id: str, timeout: float | None, backend: str | None = None
+) -> JobRecord:
     """Wait until a job has ended, without limit if the timeout is None; return its record.
 
-    The pauses between two polls grow. An archive beside a broker knows only jobs that have run, so an unknown job may
-    still be waiting.
+    An archive beside a broker knows only jobs that have run, so an unknown job may still be waiting.
     """
     jobs, may_wait = required(parts.jobs, "results or records of jobs"), parts.archive is not None
-    give_up, pause = time.monotonic() + (math.inf if timeout is None else timeout), _FIRST_POLL_SECONDS
+    give_up = time.monotonic() + (math.inf if timeout is None else timeout)
     while True:
         record = jobs.find(id)
         if record is not None and record.state in END_STATES:
@@ -36,8 +35,7 @@ def wait_for_end(parts: Parts, id: str, timeout: float | None) -> JobRecord:
         if left <= 0:
             state = "not known to have run" if record is None else record.state
             raise ResultTimeout(f"job {id!r} is {state} and has not ended within {timeout:g} s")
-        time.sleep(min(pause, left))
-        pause = min(pause * 1.5, _LONGEST_POLL_SECONDS)
+        waiters.get(backend).wait([id], left)
 
 
 def _why(may_wait: bool) -> str:

@@ -27,6 +27,7 @@ from tenure.app.producer import Producer
 from tenure.app.results import read_signals, summarise_stats
 from tenure.app.stores import Stores, backend_name, rules_of
 from tenure.app.tracing import find_tracing
+from tenure.app.waiters import Waiters
 from tenure.app.workers import WorkerBuilder, find_lanes, queues_of
 from tenure.backends.contract import Backend, Parts, required
 from tenure.backends.ledger import Ledger
@@ -110,7 +111,10 @@ class Tenure:
             self.registry.use(tracing.around_async)
         self._sealer = Sealer(self.registry, self.queues, current_clock, tracing, self.settings.timezone)
         self._producer = Producer(self._backends, self._sealer, self.listeners)
-        self._client = AppClient(self.parts, self.open_backend, self._producer, self.registry, self.settings.sensitive)
+        self.waiters = Waiters(self.parts, self._backends.url)
+        self._client = AppClient(
+            self.parts, self.open_backend, self._producer, self.waiters, self.registry, self.settings.sensitive
+        )
         self.schedules = schedules_of(self)
         self.guards = Guards(
             self._store, rules_of(self.settings), self.settings.lease, self._breaker_name, self.queues.find
@@ -381,6 +385,7 @@ class Tenure:
     def close(self) -> None:
         """Close what was opened; the app opens it again when it is used again."""
         self.notifications.close()
+        self.waiters.close()
         self._backends.close()
 
     def override(

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from tenure.backends.ends import PolledEnds
 from tenure.backends.ledger import Ledger
 from tenure.backends.messages import DEFAULT_SUSPECT_AFTER, Abandon, Ack, Lease, Message, Nack, ReapedLease
 from tenure.backends.parts import (
@@ -16,6 +17,7 @@ from tenure.backends.parts import (
     DeadLetters,
     JobArchive,
     JobControl,
+    JobEnds,
     Jobs,
     Parking,
     Payloads,
@@ -46,6 +48,7 @@ class Backend(Protocol):
     queues: QueueCounts | None = None
     dead_letters: DeadLetters | None = None
     control: JobControl | None = None
+    ends: JobEnds | None = None
     workers: WorkerRegistry | None = None
     stats: StatsStore | None = None
     guards: Store | None = None
@@ -120,6 +123,7 @@ class Parts:
     queues: QueueCounts | None
     dead_letters: DeadLetters | None
     control: JobControl | None
+    ends: JobEnds | None
     workers: WorkerRegistry | None
     stats: StatsStore | None
     ledger: Ledger | None
@@ -135,12 +139,14 @@ class Parts:
 def parts_for(backend: Backend, store: Backend | None) -> Parts:
     """The parts of a backend, completed by those of the store beside it."""
     archive = store.archive if store is not None and backend.jobs is None else None
+    jobs = backend.jobs or archive
     return Parts(
-        jobs=backend.jobs or archive,
+        jobs=jobs,
         payloads=backend.payloads,
         queues=backend.queues,
         dead_letters=backend.dead_letters,
         control=backend.control,
+        ends=backend.ends or (None if jobs is None else PolledEnds(jobs, knows_waiting_jobs=archive is None)),
         workers=backend.workers or (None if store is None else store.workers),
         stats=backend.stats or (None if store is None else store.stats),
         ledger=backend.ledger or (None if store is None else store.ledger),

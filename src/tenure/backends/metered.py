@@ -28,6 +28,7 @@ class MeteredBackend(Backend):
         self.queues = inner.queues
         self.dead_letters = inner.dead_letters
         self.control = inner.control
+        self.ends = inner.ends
         self.workers = inner.workers
         self.stats = inner.stats
         self.guards = inner.guards

@@ -5,12 +5,14 @@ A backend sets them as attributes (see `contract.Backend`); the conformance suit
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import structs
 
+from tenure.backends.ends import EndWait, Wakeup
 from tenure.backends.messages import Lease, Message, Park
 from tenure.backends.records import (
     CancelResult,
@@ -192,6 +194,21 @@ class JobControl(Protocol):
         """The first HEAD_BYTES bytes of the bodies of jobs that have not ended, and the cursor of the next page.
 
         The cursor is None after the last page. Jobs that are put or end meanwhile may be missed.
+        """
+        ...
+
+
+class JobEnds(Protocol):
+    """Tells callers that wait for jobs which of them have ended; `JobWaiter` is its only user."""
+
+    def ended(self, ids: Sequence[str]) -> set[str]:
+        """Those of these jobs that have ended, or that the backend does not know."""
+        ...
+
+    def watch(self, wakeup: Wakeup) -> AbstractContextManager[EndWait]:
+        """A function with which one thread waits until jobs may have ended, or until the wakeup is set.
+
+        A backend signals every end, however the job ended, but a signal may be lost, and come for any other reason.
         """
         ...
 

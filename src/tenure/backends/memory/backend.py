@@ -10,7 +10,14 @@ from typing import TypeVar
 from urllib.parse import SplitResult
 
 from tenure.backends.contract import Backend
-from tenure.backends.memory.jobs import MemoryArchive, MemoryControl, MemoryDeadLetters, MemoryJobs, MemoryQueueCounts
+from tenure.backends.memory.jobs import (
+    MemoryArchive,
+    MemoryControl,
+    MemoryDeadLetters,
+    MemoryEnds,
+    MemoryJobs,
+    MemoryQueueCounts,
+)
 from tenure.backends.memory.ledger import MemoryLedger
 from tenure.backends.memory.table import JobEntry, JobTable
 from tenure.backends.memory.workers import MemoryStats, MemoryWorkers
@@ -47,6 +54,7 @@ class MemoryBackend(Backend):
         self.queues = MemoryQueueCounts(table)
         self.dead_letters = MemoryDeadLetters(table)
         self.control = MemoryControl(table)
+        self.ends = MemoryEnds(table)
         self.workers = MemoryWorkers(table)
         self.stats = MemoryStats()
         self.guards = self._store
@@ -118,6 +126,7 @@ class MemoryBackend(Backend):
                 entry.vanished = vanished_after_expiry(entry.vanished, suspect_after)
                 table.go_back(entry, 0, now)
             table.changed.notify_all()
+            table.tell_ends()
             return reaped
 
     def has_suspects(self, queues: Sequence[str]) -> bool:
@@ -143,6 +152,7 @@ class MemoryBackend(Backend):
                 if not isinstance(verdict, Park) and verdict.change is not None:
                     self._store.change([verdict.change])
             self._table.changed.notify_all()
+            self._table.tell_ends()
             return lost
 
     def _end(self, entry: JobEntry, verdict: Ack | Abandon) -> None:

@@ -1,10 +1,12 @@
 """The jobs, counts, control, dead letters and archive of the memory backend; every answer reads the whole table."""
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from msgspec import structs
 
+from tenure.backends.ends import EndWait, Wakeup
 from tenure.backends.memory.table import WAITING_STATES, JobEntry, JobTable
 from tenure.backends.messages import Ack, Lease
 from tenure.backends.parts import HEAD_BYTES, forget_results
@@ -127,6 +129,34 @@ class MemoryQueueCounts:
         return found
 
 
+class MemoryEnds:
+    def __init__(self, table: JobTable) -> None:
+        self._table = table
+
+    def ended(self, ids: Sequence[str]) -> set[str]:
+        with self._table.changed:
+            found = [(id, self._table.entries.get(id)) for id in ids]
+            return {id for id, entry in found if entry is None or entry.state in END_STATES}
+
+    @contextmanager
+    def watch(self, wakeup: Wakeup) -> Iterator[EndWait]:
+        seen = 0
+
+        def wait(seconds: float, _: float) -> bool:
+            nonlocal seen
+            is_over = seen == self._table.ends_told and wakeup.wait(seconds)  # else it may have been cleared since
+            before, seen = seen, self._table.ends_told
+            return is_over or seen != before
+
+        with self._table.changed:
+            self._table.end_watchers.add(wakeup)
+        try:
+            yield wait
+        finally:
+            with self._table.changed:
+                self._table.end_watchers.discard(wakeup)
+
+
 class MemoryDeadLetters:
     def __init__(self, table: JobTable) -> None:
         self._table = table
@@ -158,6 +188,7 @@ class MemoryDeadLetters:
             gone = [entry.message.id for entry in self._dead(ids)]
             for id in gone:
                 del self._table.entries[id]
+            self._table.tell_ends()
             return gone
 
     def add(self, letters: Sequence[NewDeadLetter]) -> list[str]:
@@ -280,7 +311,11 @@ class MemoryControl:
 
     def cancel(self, ids: Sequence[str]) -> dict[str, CancelResult]:
         with self._table.changed:
-            return {id: self._cancel(self._table.entries.get(id)) for id in dict.fromkeys(ids)}
+            results: dict[str, CancelResult] = {
+                id: self._cancel(self._table.entries.get(id)) for id in dict.fromkeys(ids)
+            }
+            self._table.tell_ends()
+            return results
 
     def reschedule(self, ids: Sequence[str], *, due: int = 0, delay: float = 0.0) -> dict[str, RescheduleResult]:
         with self._table.changed:

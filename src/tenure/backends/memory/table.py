@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from tenure.backends.ends import Wakeup
 from tenure.backends.messages import ON_REQUEST, SUSPECT, Abandon, Ack, Charge, Lease, Message, suspects_key
 from tenure.backends.records import JobRecord
 from tenure.clock import MICROSECOND, Clock
@@ -84,6 +85,8 @@ class JobTable:
         self.entries: dict[str, JobEntry] = {}
         self.uniques: dict[str, str] = {}
         self.asked: set[str] = set()
+        self.end_watchers: set[Wakeup] = set()
+        self.ends_told = 0
         self.leased: dict[str, set[str]] = defaultdict(set)
         self._ready: dict[str, list[tuple[tuple[int, int], str]]] = defaultdict(list)
         self._delayed: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
@@ -176,6 +179,12 @@ class JobTable:
         self.uniques.pop(entry.message.unique or "", None)
         entry.waits_for = None
         entry.state, entry.reason, entry.finished = "cancelled", ON_REQUEST, self.clock.now()
+
+    def tell_ends(self) -> None:
+        """Jobs may have ended, or be gone."""
+        self.ends_told += 1
+        for wakeup in self.end_watchers:
+            wakeup.set()
 
     def park(self, entry: JobEntry, key: str, reason: str | None) -> None:
         entry.state, entry.waits_for, entry.reason = "parked", key, reason

@@ -15,6 +15,7 @@ from tenure.backends.redis.archive import RedisArchive
 from tenure.backends.redis.claims import RedisClaims
 from tenure.backends.redis.connections import Argument, RedisClient, Unconfirmed, with_retries
 from tenure.backends.redis.control import RedisControl
+from tenure.backends.redis.ends import RedisEnds
 from tenure.backends.redis.guards import RedisGuards
 from tenure.backends.redis.jobs import RedisDeadLetters, RedisJobs, RedisQueueCounts
 from tenure.backends.redis.ledger import RedisLedger
@@ -46,6 +47,7 @@ class RedisBackend(Backend):
         self.queues = RedisQueueCounts(queues)
         self.dead_letters = RedisDeadLetters(scripts, queues)
         self.control = RedisControl(client, scripts, queues)
+        self.ends = RedisEnds(client, scripts, names, queues)
         self.workers = RedisWorkers(scripts, names)
         self.stats = RedisStats(scripts, names)
         self.guards = guards

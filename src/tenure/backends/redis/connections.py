@@ -19,6 +19,7 @@ from redis.backoff import NoBackoff
 from redis.connection import Connection, parse_url
 from redis.retry import Retry
 
+from tenure.backends.ends import Wakeup
 from tenure.backends.messages import Lease
 from tenure.errors import BackendError, BackendUnavailable
 
@@ -69,6 +70,20 @@ class ServerClient:
         commands = (("CLIENT", "ID"), block) if is_exact else (block,)
         read = partial(self._unblock, seconds) if is_exact else None
         return _or_raise(self._exchange(waiting, self._timeout + _MAX_BLOCK_SECONDS, commands, read)[-1]) is not None
+
+    def subscribe(self, channel: str) -> "Subscription | None":
+        """A connection that receives the messages of a channel; None if this user may not."""
+        connection = self._open(self._timeout)
+        try:
+            connection.send_command("SUBSCRIBE", channel, check_health=False)
+            reply = _reply(connection)
+        except DOWN as error:
+            connection.disconnect()
+            raise BackendUnavailable(f"{self._where()} cannot be reached: {error}") from error
+        if isinstance(reply, redis.ResponseError):
+            connection.disconnect()
+            return None
+        return Subscription(connection, self._where())
 
     def close(self) -> None:
         for connections in self._own_connections():
@@ -137,6 +152,27 @@ class ServerClient:
     def _where(self) -> str:
         place = self._options.get("path") or f"{self._options['host']}:{self._options.get('port', 6379)}"
         return f"the Redis server at {place}"
+
+
+class Subscription:
+    """The messages of one channel; their contents do not matter."""
+
+    def __init__(self, connection: Any, where: str) -> None:
+        self._connection = connection
+        self._where = where
+
+    def wait(self, wakeup: Wakeup, seconds: float) -> bool:
+        """Wait for a message or the wakeup, at most so many seconds; False if only the wakeup was set."""
+        try:
+            has_news = wakeup.wait(seconds, self._connection._sock.fileno())
+            while has_news and self._connection.can_read(timeout=0):
+                self._connection.read_response()
+            return has_news
+        except DOWN as error:
+            raise BackendUnavailable(f"{self._where} cannot be reached: {error}") from error
+
+    def close(self) -> None:
+        self._connection.disconnect()
 
 
 def open_server(url: str, timeout: float) -> ServerClient:
@@ -211,6 +247,9 @@ class ClusterClient:
             if left <= 0:
                 return False
             time.sleep(min(left, _CLUSTER_POLL_SECONDS))
+
+    def subscribe(self, channel: str) -> None:  # noqa: ARG002 - no script of a cluster publishes
+        return
 
     def close(self) -> None:
         self._client.close()

@@ -15,7 +15,7 @@ import msgspec
 import redis
 import redis.exceptions
 
-from tenure.backends.redis.connections import Argument, RedisClient, translate_error, with_retries
+from tenure.backends.redis.connections import Argument, ClusterClient, RedisClient, translate_error, with_retries
 from tenure.clock import Clock, SystemClock
 
 Call = tuple[str, str, Sequence[Argument]]
@@ -44,6 +44,11 @@ class KeyNames:
     def queues(self) -> str:
         """The set of all queues that ever had a job."""
         return f"{self.prefix}:queues"
+
+    @property
+    def ended(self) -> str:
+        """The channel on which the server tells that jobs have ended."""
+        return f"{self.prefix}:ended"
 
     @property
     def guards(self) -> str:
@@ -79,7 +84,7 @@ class Scripts:
         self._clock = None if isinstance(clock, SystemClock) else clock
         folder = files("tenure.backends.redis") / "lua"
         texts = {entry.name.removesuffix(".lua"): entry.read_text("utf-8") for entry in folder.iterdir()}
-        self._texts = _composed(texts)
+        self._texts = _composed(texts, tells_ends=not isinstance(client, ClusterClient))
         self._hashes = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in self._texts.items()}  # noqa: S324 - Redis requires it
 
     def run(self, name: str, key: str, arguments: Sequence[Argument] = ()) -> Any:
@@ -167,9 +172,10 @@ def starting_with(text: str) -> str:
     return re.sub(r"([*?\[\]\\^])", r"\\\1", text) + "*"
 
 
-def _composed(texts: dict[str, str]) -> dict[str, str]:
+def _composed(texts: dict[str, str], tells_ends: bool) -> dict[str, str]:
     """Each script after the prelude, and after the guard functions where it uses them."""
     prelude, guards, guarded = texts.pop("prelude"), texts.pop("guards"), texts.pop("guarded")
+    prelude = f"local TELLS_ENDS = {str(tells_ends).lower()}\n{prelude}"
     composed = {
         name: f"{prelude}\n{guards}\n{text}" if name in _GUARD_SCRIPTS else f"{prelude}\n{text}"
         for name, text in texts.items()

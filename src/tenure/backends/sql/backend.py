@@ -34,7 +34,7 @@ from tenure.backends.sql.control import SqlControl
 from tenure.backends.sql.dead_letters import SqlDeadLetters
 from tenure.backends.sql.dialect import Dialect, Expired, Grant, Pair, Rows
 from tenure.backends.sql.guards import SqlGuards
-from tenure.backends.sql.jobs import SqlJobs, SqlQueueCounts
+from tenure.backends.sql.jobs import SqlEnds, SqlJobs, SqlQueueCounts
 from tenure.backends.sql.ledger import SqlLedger
 from tenure.backends.sql.migrations import SqlSchema
 from tenure.backends.sql.payloads import SqlPayloads
@@ -77,6 +77,7 @@ class SqlBackend(Backend):
         self.queues = SqlQueueCounts(dialect)
         self.dead_letters = SqlDeadLetters(dialect)
         self.control = SqlControl(dialect, self._owner)
+        self.ends = SqlEnds(dialect)
         self.workers = SqlWorkers(dialect)
         self.stats = SqlStats(dialect)
         self.guards = guards = SqlGuards(dialect)

@@ -13,7 +13,7 @@ from tenure.backends.messages import ON_REQUEST, Lease, suspects_key
 from tenure.backends.records import CancelResult, RescheduleResult
 from tenure.backends.sql.batches import expand_batches_of, expand_leases, fences_of_leased
 from tenure.backends.sql.dialect import Dialect, Row, Rows
-from tenure.backends.sql.jobs import LAST_MOMENT, NEXT_QUEUE
+from tenure.backends.sql.jobs import ENDED_OR_DEAD, LAST_MOMENT, NEXT_QUEUE
 from tenure.clock import MICROSECOND
 from tenure.definition.context import Progress
 
@@ -49,9 +49,6 @@ HEADS["member"] = "SELECT batch, key FROM tenure_member WHERE batch = :rank AND 
 NEXT_READY_QUEUE = NEXT_QUEUE.format(table="ready", of_state="")
 NEXT_BATCH = "SELECT min(key) FROM tenure_batch WHERE key > :after"
 HEADS_OF_JOBS = "SELECT substr(body, 1, 64) FROM tenure_job WHERE key IN :keys"
-ENDED = """
-SELECT key FROM tenure_outcome WHERE key IN :keys UNION ALL SELECT key FROM tenure_dead WHERE key IN :keys
-"""
 ASK = "UPDATE tenure_lease SET asked = 1 WHERE key IN :keys"
 ASKED = "SELECT key, fence FROM tenure_lease WHERE key IN :keys AND asked <> 0"
 _CANCEL = """
@@ -200,7 +197,7 @@ class NamedJobs:
     def ended(self, rows: Rows, found: Container[str]) -> list[str]:
         """The ids of those that have ended, without those that were found."""
         left = [key for key, id in self.id_of.items() if id not in found]
-        return self.ids_of(key for (key,) in rows(ENDED, {"keys": left})) if left else []
+        return self.ids_of(key for (key,) in rows(ENDED_OR_DEAD, {"keys": left})) if left else []
 
     def are_live(self, rows: Rows) -> bool:
         return bool(self.id_of) and (any(self.lock_waiting(rows)) or bool(fences_of_leased(rows, list(self.id_of))))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
+from tenure.backends.ends import EndWait, Wakeup
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
 from tenure.definition.failure import Failure
 
@@ -77,6 +78,10 @@ class Dialect(Protocol):
 
         Another worker may be faster.
         """
+        ...
+
+    def watch_ends(self, wakeup: Wakeup) -> AbstractContextManager[EndWait]:
+        """As `JobEnds.watch`."""
         ...
 
     def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]: ...

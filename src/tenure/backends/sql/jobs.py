@@ -72,6 +72,9 @@ IDS_AND_TAGS = "SELECT key, id, tags FROM tenure_job WHERE key IN :keys"
 DROP_TAGS = "DELETE FROM tenure_tag WHERE key IN :keys"
 KEYS = "SELECT key, id FROM tenure_job WHERE id IN :ids"
 ENDED = "SELECT key FROM tenure_outcome WHERE key IN :keys FOR UPDATE"
+ENDED_OR_DEAD = """
+SELECT key FROM tenure_outcome WHERE key IN :keys UNION ALL SELECT key FROM tenure_dead WHERE key IN :keys
+"""
 ERASE = "UPDATE tenure_job SET body = NULL WHERE key IN :keys"
 ERASE_OUTPUT = "UPDATE tenure_outcome SET output = NULL, size = 0 WHERE key IN :keys"
 LAST_MOMENT = 1 << 62
@@ -253,6 +256,19 @@ class SqlJobs:
         found += self._dialect.read(PAGE_LIVE["leased"], given)  # after the members, which may become rows meanwhile
         unique = {row[0]: row for row in found}
         return sorted(unique.values(), key=lambda row: row[-2:])[: given["limit"]]
+
+
+class SqlEnds:
+    """Two statements, as for pages."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self.watch = dialect.watch_ends
+
+    def ended(self, ids: Sequence[str]) -> set[str]:
+        jobs: dict[int, str] = dict(self._dialect.read(KEYS, {"ids": list(ids)}))
+        over = self._dialect.read(ENDED_OR_DEAD, {"keys": list(jobs)}) if jobs else []
+        return {jobs[key] for (key,) in over} | set(ids).difference(jobs.values())
 
 
 class SqlQueueCounts:

@@ -20,6 +20,7 @@ _MODULES = (
         "tags",
         "concurrency",
         "cancellation",
+        "ends",
         "reschedule",
         "parking",
         "suspects",
@@ -35,6 +36,7 @@ from tenure.testing.conformance.archive import ArchiveConformance  # noqa: E402
 from tenure.testing.conformance.cancellation import CancellationTests  # noqa: E402
 from tenure.testing.conformance.concurrency import ConcurrencyTests  # noqa: E402
 from tenure.testing.conformance.dead_letters import DeadLetterTests  # noqa: E402
+from tenure.testing.conformance.ends import EndTests  # noqa: E402
 from tenure.testing.conformance.history import HistoryTests  # noqa: E402
 from tenure.testing.conformance.job_pages import JobPageTests, QueueAgeTests  # noqa: E402
 from tenure.testing.conformance.lease import LeaseTests  # noqa: E402
@@ -80,6 +82,7 @@ class BackendConformance(
     TagTests,
     ConcurrencyTests,
     CancellationTests,
+    EndTests,
     RescheduleTests,
     ParkingTests,
 ):

@@ -8,7 +8,7 @@ import pytest
 Test = TypeVar("Test", bound=Callable[..., None])
 
 PARTS = (
-    *("jobs", "payloads", "queues", "dead_letters", "control", "workers", "stats"),
+    *("jobs", "payloads", "queues", "dead_letters", "control", "ends", "workers", "stats"),
     *("guards", "parking", "unique", "ledger", "archive"),
 )
 SHARED = "Shared"  # other processes can open it by its URL; messages and leases survive the process

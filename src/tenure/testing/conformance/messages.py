@@ -12,6 +12,7 @@ from tenure.backends.parts import (
     DeadLetters,
     JobArchive,
     JobControl,
+    JobEnds,
     Jobs,
     Parking,
     Payloads,
@@ -37,6 +38,7 @@ class FullBackend(Backend):
     queues: QueueCounts
     dead_letters: DeadLetters
     control: JobControl
+    ends: JobEnds
     workers: WorkerRegistry
     stats: StatsStore
     guards: Store

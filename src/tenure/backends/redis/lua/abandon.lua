@@ -18,4 +18,5 @@ for i = 2, #ARGV, 4 do
     missing[#missing + 1] = redis.call('HGET', key('deaths'), id) == outcome and 2 or 1
   end
 end
+tell_ends()
 return missing

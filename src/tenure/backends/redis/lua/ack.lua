@@ -33,5 +33,6 @@ if n > 0 then
     call('SREM', key('asked'), ended)
     call('HDEL', key('progress'), ended)
   end
+  tell_ends()
 end
 return missing

@@ -7,4 +7,5 @@ for i = 2, #ARGV do
     for _, name in ipairs({ 'jobs', 'deaths', 'failures' }) do redis.call('HDEL', key(name), ARGV[i]) end
   end
 end
+if #gone > 0 then tell_ends() end
 return gone

@@ -108,6 +108,12 @@ local function free_unique(id)
   redis.call('HDEL', key('unique_of'), id)
 end
 
+-- Tells apps that wait for the ends of jobs. It takes 0.3 us where no app waits. A user that may not publish ends jobs
+-- nevertheless, and apps find that out later. Every server of a cluster would get the message: there it is not sent.
+local function tell_ends()
+  if TELLS_ENDS then redis.pcall('PUBLISH', string.match(KEYS[1], '^(.-):{') .. ':ended', '') end
+end
+
 -- Ends a job that a user cancelled: its body is deleted, its record is kept.
 local function end_cancelled(id, record, now, attempts, crashes, fence)
   local head = string.match(record or '', '^[^\n]*')
@@ -116,6 +122,7 @@ local function end_cancelled(id, record, now, attempts, crashes, fence)
   redis.call('RPUSH', key('ended:cancelled'), id)
   redis.call('HDEL', key('meta'), id)
   free_unique(id)
+  tell_ends()
 end
 
 -- Adds a job to the index of each of its tags, which are one text with commas.

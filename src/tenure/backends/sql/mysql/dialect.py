@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tenure.backends.ends import EndWait, Wakeup, polling
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
 from tenure.backends.records import Fact
 from tenure.backends.sql.connections import first_column, poll
@@ -123,6 +124,9 @@ class MysqlDialect:
 
     def watch(self, queues: Sequence[str]) -> AbstractContextManager[Wait]:  # noqa: ARG002 - it polls
         return nullcontext(lambda seconds: poll(seconds, self._last_work))
+
+    def watch_ends(self, wakeup: Wakeup) -> AbstractContextManager[EndWait]:
+        return polling(wakeup)
 
     def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]:
         leases = self._claims.claim(queues, limit, grant)

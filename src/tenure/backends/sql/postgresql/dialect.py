@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
+from tenure.backends.ends import EndWait, Wakeup
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
 from tenure.backends.records import Fact
 from tenure.backends.sql.connections import GUARD_LOCK_SECONDS, IDLE_TRANSACTION_SECONDS, first_column
@@ -23,6 +24,7 @@ from tenure.backends.sql.postgresql.connection import (
     storable,
     text_array,
 )
+from tenure.backends.sql.postgresql.end_signals import PostgresEndListener, PostgresEndNotifier
 from tenure.backends.sql.postgresql.notifications import IDLE_POLL_SECONDS, PostgresListener, PostgresNotifier
 from tenure.backends.sql.postgresql.settlements import PostgresSettlements
 from tenure.clock import MICROSECOND, Clock
@@ -97,6 +99,8 @@ class PostgresDialect:
         self._cursor = cursor = ClaimCursor()
         self._notifier = PostgresNotifier(server, executor)
         self._listener = PostgresListener(server)
+        self._end_notifier = PostgresEndNotifier(executor)
+        self._end_listener = PostgresEndListener(server)
         self._put = PostgresPut(executor, self._notifier, cursor)
         self._claims = PostgresClaims(executor, cursor)
         self._settlements = PostgresSettlements(self, executor, cursor)
@@ -120,6 +124,9 @@ class PostgresDialect:
     def watch(self, queues: Sequence[str]) -> AbstractContextManager[Wait]:
         return nullcontext(partial(self._listener.wait, queues))
 
+    def watch_ends(self, wakeup: Wakeup) -> AbstractContextManager[EndWait]:
+        return self._end_listener.watch(wakeup)
+
     def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]:
         leases = self._claims.claim(queues, limit, grant)
         if leases:
@@ -127,31 +134,43 @@ class PostgresDialect:
         return leases
 
     def ack(self, owner: str, verdicts: Sequence[Ack]) -> set[Pair]:
-        return self._settlements.ack(owner, verdicts)
+        held = self._settlements.ack(owner, verdicts)
+        self._end_notifier.notify()
+        return held
 
     def ack_members(self, owner: str, verdicts: Sequence[Ack], batches: list[int], ended: list[int]) -> set[int]:
-        return self._settlements.ack_members(owner, verdicts, batches, ended)
+        held = self._settlements.ack_members(owner, verdicts, batches, ended)
+        self._end_notifier.notify()
+        return held
 
     def nack(self, owner: str, verdicts: Sequence[Nack]) -> set[Pair]:
         held = self._settlements.nack(owner, verdicts)
         self._notifier.notify(verdict.lease.queue for verdict in verdicts if verdict.delay < IDLE_POLL_SECONDS)
+        self._end_notifier.notify()  # a job that a user cancelled ends here
         return held
 
     def abandon(self, owner: str, verdicts: Sequence[Abandon]) -> set[Pair]:
-        return self._settlements.abandon(owner, verdicts)
+        held = self._settlements.abandon(owner, verdicts)
+        self._end_notifier.notify()
+        return held
 
     def renew(self, leases: Sequence[Lease], grant: Grant) -> set[Pair]:
         return self._claims.renew(leases, grant)
 
     def expire(self, queue: str, limit: int, suspect_after: int) -> list[Expired]:
-        return self._claims.expire(queue, limit, suspect_after)
+        expired = self._claims.expire(queue, limit, suspect_after)
+        if expired:
+            self._end_notifier.notify()  # a job that a user cancelled ends here
+        return expired
 
     def read(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
         return self._executor.ask(statement, parameters)
 
     def transact(self, work: Callable[[Rows], T]) -> T:
         self._cursor.drop_all()  # jobs that a user replays come back at any place
-        return self.transact_volatile(work)
+        answer = self.transact_volatile(work)
+        self._end_notifier.notify()  # it may have cancelled or deleted jobs
+        return answer
 
     def transact_volatile(self, work: Callable[[Rows], T]) -> T:
         answer = self._executor.transact(work)
@@ -183,6 +202,7 @@ class PostgresDialect:
 
     def close(self) -> None:
         self._listener.close()
+        self._end_listener.close()
         self._executor.close()
 
 

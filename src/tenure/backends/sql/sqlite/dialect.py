@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
+from tenure.backends.ends import EndWait, Wakeup
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
 from tenure.backends.sql.dialect import Expired, Grant, Pair, Row, Rows, Wait, stored_tags
 from tenure.backends.sql.sqlite.claims import GRANT, GRANT_BATCH, SqliteClaims
@@ -116,6 +117,11 @@ class SqliteDialect:
 
     def watch(self, queues: Sequence[str]) -> AbstractContextManager[Wait]:  # noqa: ARG002 - it sees every write
         return self._watches.watch()
+
+    @contextmanager
+    def watch_ends(self, wakeup: Wakeup) -> Iterator[EndWait]:
+        with self._watches.watch(wakeup) as wait:
+            yield lambda seconds, _: wait(seconds)
 
     def claim(self, queues: Sequence[str], limit: int, grant: Grant) -> list[Lease]:
         return self._claims.claim(queues, limit, grant)

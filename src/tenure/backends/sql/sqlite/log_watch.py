@@ -13,8 +13,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
+from tenure.backends.ends import Wakeup
 from tenure.backends.sql.dialect import Wait
 
 _IN_MODIFY = 0x2
@@ -39,15 +41,19 @@ class LogWatches:
         self._free: list[LogWatch] = []
 
     @contextmanager
-    def watch(self) -> Iterator[Wait]:
-        """A function that waits for a write; it sleeps where the system has no reports or no watches left."""
+    def watch(self, wakeup: Wakeup | None = None) -> Iterator[Wait]:
+        """A function that waits for a write, or for this wakeup; with a wakeup, it is False if only that was set.
+
+        It waits for a short time where the system has no reports or no watches left.
+        """
         try:
             watch = self._take()
         except OSError:
-            yield _sleep
+            yield _sleep if wakeup is None else partial(_wait_shortly, wakeup)
             return
         try:
-            yield watch.wait
+            with watch.also_ended_by(wakeup):
+                yield watch.wait if wakeup is None else watch.wait_for_write
         finally:
             self._free.append(watch)
 
@@ -72,6 +78,10 @@ def _sleep(seconds: float) -> bool:
     return False
 
 
+def _wait_shortly(wakeup: Wakeup, seconds: float) -> bool:
+    return wakeup.wait(min(seconds, _POLL_WITHOUT_REPORTS_SECONDS))
+
+
 class LogWatch:
     """Watches the write-ahead log with inotify (Linux)."""
 
@@ -86,6 +96,7 @@ class LogWatch:
             os.close(self._descriptor)
             raise OSError(ctypes.get_errno(), f"inotify cannot watch {str(log)!r}")
         self._pause = _IDLE_POLL_SECONDS
+        self._is_deleted = False
         self._poll = select.poll()
         self._poll.register(self._descriptor, select.POLLIN)
 
@@ -93,23 +104,43 @@ class LogWatch:
         """Begin a wait; False when the log was deleted, as SQLite does after its last user."""
         if not self._poll.poll(0):
             self._pause = _IDLE_POLL_SECONDS
-            return True
-        self._pause = _POLL_SECONDS  # the commits of these reports may be under way
-        return not any(mask & _IN_IGNORED for _, mask, _, _ in _EVENT.iter_unpack(self._read()))
+        else:
+            self._pause = _POLL_SECONDS  # the commits of these reports may be under way
+            self._read()
+        return not self._is_deleted
+
+    @contextmanager
+    def also_ended_by(self, wakeup: Wakeup | None) -> Iterator[None]:
+        """Let this wakeup end waits too."""
+        if wakeup is None:
+            yield
+            return
+        self._poll.register(wakeup, select.POLLIN)
+        try:
+            yield
+        finally:
+            self._poll.unregister(wakeup)
 
     def wait(self, seconds: float) -> bool:
-        seconds = min(seconds, self._pause)
-        if self._poll.poll(int(seconds * 1000)):
+        self.wait_for_write(seconds)
+        return False
+
+    def wait_for_write(self, seconds: float) -> bool:
+        """False if only a wakeup ended the wait."""
+        seconds = min(seconds, _POLL_WITHOUT_REPORTS_SECONDS if self._is_deleted else self._pause)
+        found = [descriptor for descriptor, _ in self._poll.poll(int(seconds * 1000))]
+        if self._descriptor in found:
             self._read()
             time.sleep(_COMMIT_SECONDS if self._pause > 2 * _POLL_SECONDS else _POLL_SECONDS)
             self._pause = _POLL_SECONDS
-        else:
+        elif not found:
             time.sleep(seconds % 0.001)  # poll counts whole milliseconds, and a delayed job may be due
             self._pause = min(self._pause * _POLL_GROWTH, _IDLE_POLL_SECONDS)
-        return False
+        return self._descriptor in found or not found
 
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def _read(self) -> bytes:
-        return os.read(self._descriptor, 4096)
+    def _read(self) -> None:
+        events = _EVENT.iter_unpack(os.read(self._descriptor, 4096))
+        self._is_deleted |= any(mask & _IN_IGNORED for _, mask, _, _ in events)

@@ -1,0 +1,202 @@
+"""How callers learn that a job has ended: signals where the backend has them, and no cost where no caller waits."""
+
+import statistics
+import threading
+import time
+from contextlib import closing
+from queue import SimpleQueue
+
+import pytest
+
+from tenure.backends import job_waiter
+from tenure.backends.job_waiter import JobWaiter
+from tenure.backends.messages import Ack
+from tenure.backends.sql.postgresql import connection, end_signals
+from tenure.backends.sql.postgresql.end_signals import NOTIFY_ENDS
+from tenure.backends.sql.sqlite import log_watch
+from tenure.backends.url import open_backend
+from tenure.clock import SystemClock
+from tenure.testing.conformance.messages import OTHER, QUEUE, id_of, make, put_and_take
+from tests.support.waiting import WAIT_SECONDS, eventually
+
+
+def url_of(request, tmp_path, kind):
+    if kind == "sqlite":
+        return f"sqlite:///{tmp_path}/jobs.db"
+    return request.getfixturevalue(f"{kind}_url")
+
+
+@pytest.fixture
+def backend(url):
+    with closing(open_backend(url, SystemClock())) as backend:
+        yield backend
+
+
+@pytest.fixture
+def settler(url, backend):
+    """Another client of the same jobs."""
+    with closing(open_backend(url, SystemClock())) as settler:
+        yield settler
+
+
+@pytest.fixture
+def waiter(backend):
+    with closing(JobWaiter(backend.ends)) as waiter:
+        yield waiter
+
+
+def end(backend, number):
+    """End a job; return the time at which the settlement had returned."""
+    backend.ack([Ack(lease=lease) for lease in put_and_take(backend, make(number))])
+    return time.monotonic()
+
+
+def waits(waiter, *numbers):
+    """A queue of the times at which each wait ends."""
+    ended = SimpleQueue()
+    for number in numbers:
+        waiter.watch(id_of(number), lambda error: ended.put(time.monotonic()))
+    return ended
+
+
+class TestEverySignal:
+    @pytest.fixture(params=["sqlite", "postgres", "redis"])
+    def url(self, request, tmp_path):
+        return url_of(request, tmp_path, request.param)
+
+    def test_a_wait_ends_soon_after_its_job(self, settler, waiter):
+        """`python -m benchmarks ends` measures how soon; here only a signal that never comes must fail."""
+        lateness = []
+        for number in range(30):
+            (lease,) = put_and_take(settler, make(number))
+            ended = waits(waiter, number)
+            time.sleep(0.02)  # the job runs
+            settler.ack([Ack(lease=lease)])
+            settled = time.monotonic()
+            lateness.append(ended.get(timeout=WAIT_SECONDS) - settled)
+        assert statistics.median(lateness) < job_waiter.POLL_SECONDS / 2
+
+
+class TestSqlite:
+    @pytest.fixture
+    def url(self, tmp_path):
+        return url_of(None, tmp_path, "sqlite")
+
+    def test_a_write_to_the_log_is_the_signal(self, settler, waiter, monkeypatch):
+        monkeypatch.setattr(log_watch, "_IDLE_POLL_SECONDS", 10 * WAIT_SECONDS)
+        monkeypatch.setattr(job_waiter, "POLL_SECONDS", 10 * WAIT_SECONDS)
+        settler.put([make(1)])
+        ended = waits(waiter, 1)
+        settler.ack([Ack(lease=lease) for lease in settler.lease([QUEUE], limit=1, seconds=60)])
+        assert ended.get(timeout=WAIT_SECONDS)
+
+    def test_where_nothing_reports_writes_the_waiter_polls(self, settler, waiter, monkeypatch):
+        monkeypatch.setattr(log_watch, "LogWatch", None)
+        monkeypatch.setattr(log_watch.LogWatches, "_take", lambda self: (_ for _ in ()).throw(OSError("none left")))
+        monkeypatch.setattr(job_waiter, "POLL_SECONDS", 10 * WAIT_SECONDS)
+        settler.put([make(1)])
+        ended = waits(waiter, 1)
+        settler.ack([Ack(lease=lease) for lease in settler.lease([QUEUE], limit=1, seconds=60)])
+        assert ended.get(timeout=WAIT_SECONDS)
+
+
+class TestPostgresql:
+    @pytest.fixture
+    def url(self, postgres_url):
+        return postgres_url
+
+    @pytest.fixture
+    def sent(self, monkeypatch):
+        """How many statements about ends were sent, and how many found a process that waits."""
+        counts, rows_on = [], connection.rows_on
+
+        def recorded(session, statement, parameters):
+            rows = rows_on(session, statement, parameters)
+            if statement == NOTIFY_ENDS:
+                counts.append(bool(rows))
+            return rows
+
+        monkeypatch.setattr(connection, "rows_on", recorded)
+        return counts
+
+    @pytest.fixture
+    def listening(self, backend, waiter, monkeypatch):
+        """The waiter listens, and polls neither because it is new nor because time has passed."""
+        monkeypatch.setattr(end_signals, "_NEW_SECONDS", 0.0)
+        monkeypatch.setattr(job_waiter, "POLL_SECONDS", 10 * WAIT_SECONDS)
+        monkeypatch.setattr(end_signals, "CHECK_SECONDS", 0.0)
+        backend.put([make(999, queue=OTHER)])
+        waiting, wait = threading.Event(), end_signals._Waiting.wait
+
+        def told(self, seconds, idle):
+            waiting.set()
+            return wait(self, seconds, idle)
+
+        monkeypatch.setattr(end_signals._Waiting, "wait", told)
+        waiter.watch(id_of(999), print)
+        assert waiting.wait(WAIT_SECONDS)
+
+    def test_without_a_wait_one_statement_a_second_asks_and_nothing_is_notified(self, settler, sent):
+        for number in range(20):
+            end(settler, number)
+        assert sent.count(True) == 0
+        assert len(sent) < 20
+
+    @pytest.mark.usefixtures("listening")
+    def test_a_notification_ends_the_wait(self, settler, waiter, sent):
+        (lease,) = put_and_take(settler, make(1))
+        ended = waits(waiter, 1)
+        settler.ack([Ack(lease=lease)])
+        assert ended.get(timeout=WAIT_SECONDS)
+        assert sent.count(True) == 1
+
+    @pytest.mark.usefixtures("listening")
+    def test_ends_within_one_interval_send_one_notification_and_all_are_found(self, settler, waiter, sent, monkeypatch):
+        leases = put_and_take(settler, *(make(number) for number in range(5)))
+        ended = waits(waiter, *range(5))
+        monkeypatch.setattr(end_signals, "NOTIFY_INTERVAL", WAIT_SECONDS)
+        for lease in leases:
+            settler.ack([Ack(lease=lease)])
+        for _ in leases:
+            ended.get(timeout=WAIT_SECONDS)
+        assert sent.count(True) == 1
+
+    @pytest.mark.usefixtures("listening")
+    def test_after_the_last_wait_settlers_find_no_one(self, settler, waiter, sent):
+        waiter.close()
+        end(settler, 1)
+        assert sent == [False]
+
+    def test_waits_survive_a_cut_of_the_listening_connection(self, backend, settler, waiter, monkeypatch):
+        monkeypatch.setattr(job_waiter, "_RETRY_SECONDS", 0.001)
+        (lease,) = put_and_take(settler, make(1))
+        ended = waits(waiter, 1)
+        cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE left(query, 18) = 'LISTEN tenure_ends'"
+        eventually(lambda: settler.jobs._dialect.read(cut, {}))
+        settler.ack([Ack(lease=lease)])
+        assert ended.get(timeout=WAIT_SECONDS)
+
+
+class TestRedis:
+    @pytest.fixture
+    def url(self, redis_url):
+        return redis_url
+
+    def test_waits_survive_a_cut_of_the_subscription(self, backend, settler, waiter, monkeypatch):
+        monkeypatch.setattr(job_waiter, "_RETRY_SECONDS", 0.001)
+        (lease,) = put_and_take(settler, make(1))
+        ended = waits(waiter, 1)
+        eventually(lambda: settler._client.ask("CLIENT", "KILL", "TYPE", "pubsub"))
+        settler.ack([Ack(lease=lease)])
+        assert ended.get(timeout=WAIT_SECONDS)
+
+    def test_a_user_that_may_not_publish_or_subscribe_ends_jobs_and_waits_with_polls(self, url, settler, monkeypatch):
+        monkeypatch.setattr(job_waiter, "POLL_SECONDS", 10 * WAIT_SECONDS)
+        settler._client.ask("ACL", "SETUSER", "quiet", "on", "nopass", "~*", "+@all", "resetchannels")
+        with_user = url.replace("redis://", "redis://quiet:any@")
+        with closing(open_backend(with_user, SystemClock())) as quiet, closing(JobWaiter(quiet.ends)) as waiter:
+            (lease,) = put_and_take(quiet, make(1))
+            ended = waits(waiter, 1)
+            assert quiet.ack([Ack(lease=lease)]) == []
+            assert ended.get(timeout=WAIT_SECONDS)
+        settler._client.ask("ACL", "DELUSER", "quiet")
