@@ -35,7 +35,7 @@ def wait_for_end(
         if left <= 0:
             state = "not known to have run" if record is None else record.state
             raise ResultTimeout(f"job {id!r} is {state} and has not ended within {timeout:g} s")
-        waiters.get(backend).wait([id], left)
+        waiters.get(backend).wait([id], None if timeout is None else left)
 
 
 def _why(may_wait: bool) -> str:
