@@ -156,6 +156,10 @@ class JobNotFound(TenureError, LookupError):
     """No job with this id is known, or its state does not allow the action."""
 
 
+class InvalidFilter(TenureError, ValueError):
+    """A search for jobs names an unknown state, or a cursor that no page of such a search returned."""
+
+
 class ResultTimeout(TenureError, TimeoutError):
     """A caller waited for the result of a job, and the job has not ended yet."""
 

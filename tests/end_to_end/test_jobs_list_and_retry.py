@@ -75,12 +75,29 @@ def test_a_tag_that_no_job_can_have_is_refused(shop):
     assert (refused.returncode, "'a,b' cannot be a tag" in refused.stderr) == (2, True)
 
 
-def test_a_dead_letter_is_tried_again_and_nothing_else_is(shop):
+def test_a_dead_letter_is_ready_again_and_a_job_that_is_done_makes_a_new_one(shop):
+    dead, done, ready = (shop.json("jobs", "list", "--state", state)[0]["id"] for state in ("dead", "done", "ready"))
+    tried = shop("jobs", "retry", dead, done, ready)
+    first, second = tried.stdout.splitlines()
+    assert (tried.returncode, first) == (2, f"{dead} is ready again")
+    assert second.startswith(f"{done} runs again as ")
+    assert f"job '{ready}' is ready; only ended jobs and jobs in backoff can be retried" in tried.stderr
+    assert (shop.state(dead), shop.state(second.split()[-1])) == ("ready", "ready")
+
+
+def test_the_json_of_a_retry_names_new_jobs_only_where_there_are_some(shop):
     dead, done = (shop.json("jobs", "list", "--state", state)[0]["id"] for state in ("dead", "done"))
-    tried = shop("jobs", "retry", dead, done)
-    assert (tried.returncode, tried.stdout) == (2, f"{dead} is ready again\n")
-    assert f"job '{done}' is done; only dead letters can be retried" in tried.stderr
-    assert shop.state(dead) == "ready"
+    assert shop.json("jobs", "retry", dead) == {"retried": [dead]}
+    retried = shop.json("jobs", "retry", done)
+    assert (retried["retried"], shop.state(retried["new_ids"][done])) == ([done], "ready")
+
+
+def test_a_job_without_its_payload_is_not_retried(shop):
+    (done,) = shop.json("jobs", "list", "--state", "done")
+    shop("jobs", "forget", done["id"])
+    tried = shop("jobs", "retry", done["id"])
+    assert tried.returncode == 2
+    assert f"job '{done['id']}' is done, and its payload is no longer kept: enqueue it anew" in tried.stderr
 
 
 def test_a_backend_that_cannot_list_jobs_says_so(tenure):

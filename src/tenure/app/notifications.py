@@ -6,11 +6,13 @@ from functools import partial
 from tenure.app.guards import Guards
 from tenure.backends.contract import Parts
 from tenure.builtin.url_destination import Resolve, resolve
+from tenure.clock import Clock
 from tenure.errors import InvalidJob, SettingsError, TenureError
+from tenure.events import Listeners
 from tenure.guards.rate_limit import parse_rate
 from tenure.notifications.mail import Mailer
 from tenure.notifications.notice import Notice, RenderedNotice, with_record
-from tenure.notifications.notifier import Deliver, Subscription
+from tenure.notifications.notifier import Deliver, Notifier, Subscription
 from tenure.notifications.webhook import Webhook
 from tenure.recipients import Notification
 from tenure.settings import Settings
@@ -30,6 +32,13 @@ class AppNotifications:
 
     def may_send(self, name: str, rate: str | int) -> bool:
         return self._guards.rate(_parsed(rate), key=f"notification {name}").allow()
+
+
+def notifier_for(
+    parts: Callable[[], Parts], guards: Guards, clock: Clock, settings: Settings, listeners: Listeners
+) -> Notifier:
+    sources = AppNotifications(parts, guards)
+    return Notifier(sources.completed, sources.may_send, clock, settings.sensitive, listeners.emit)
 
 
 def subscription(

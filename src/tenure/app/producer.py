@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from tenure.app.open_backends import OpenBackend, OpenBackends, Sealer
 from tenure.app.stores import Put, put_unique, require_unique
@@ -49,10 +49,18 @@ class Producer:
         opened = self._backends.get(backend)
         message = self._sealer.message(job, opened)
         put = opened.backend.put if connection is None else self._in_transaction(backend, connection, wake)
-        if job.unique is not None and (existing := put_unique(opened.backend, message, job.duplicate, put)):
-            return existing
-        if job.unique is None:
+        return self._put(message, job.duplicate, opened.backend, put)
+
+    def put(self, message: Message, backend: str | None = None) -> str:
+        """Store a sealed message; return its id, or the id of the job that already has its `unique` text."""
+        opened = self._backends.get(backend)
+        return self._put(message, "return", opened.backend, opened.backend.put)
+
+    def _put(self, message: Message, duplicate: Literal["return", "refuse"], backend: Backend, put: Put) -> str:
+        if message.unique is None:
             put([message])
+        elif existing := put_unique(backend, message, duplicate, put):
+            return existing
         if self._listeners:
             self._listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
         return message.id
@@ -112,7 +120,7 @@ class Producer:
         if control is None:
             raise BackendError(f"the backend {without_secrets(self._backends.url(backend))!r} cannot cancel jobs")
         results: dict[str, CancelResult] = {}
-        for chunk in _chunks(ids, CHUNK):
+        for chunk in chunks(ids, CHUNK):
             results.update(found := control.cancel(chunk))
             self._emit_cancelled(found)
         return results
@@ -129,7 +137,7 @@ class Producer:
         due = 0 if at is None else to_microseconds(self._instant(at))
         seconds = to_seconds(delay, "the delay to reschedule by")
         results: dict[str, RescheduleResult] = {}
-        for chunk in _chunks(ids, CHUNK):
+        for chunk in chunks(ids, CHUNK):
             results.update(control.reschedule(chunk, due=due, delay=seconds))
         return results
 
@@ -145,7 +153,7 @@ class Producer:
         return nullcontext() if self._sealer.tracing is None else self._sealer.tracing.sending(None)
 
     def _sealed(self, jobs: Iterable[Job], opened: OpenBackend) -> Iterator[list[Message]]:
-        for chunk in _chunks(jobs, CHUNK):
+        for chunk in chunks(jobs, CHUNK):
             try:
                 messages = self._sealer.messages(chunk, opened)
             except (AttributeError, TypeError):
@@ -180,7 +188,7 @@ class Producer:
             self._listeners.emit(CancelRequested(ended, asked))
 
 
-def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
     source = iter(items)
     while chunk := list(islice(source, size)):
         yield chunk

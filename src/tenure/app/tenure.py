@@ -1,10 +1,7 @@
 """Tenure: the application object; it wires the parts of the library together."""
 
 import dataclasses
-import importlib
-import logging
 import os
-import pkgutil
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -18,9 +15,11 @@ from tenure.app.collector import find_collector, own_collector
 from tenure.app.cron import Cron, schedules_of
 from tenure.app.dead_letters import DeadLetterQueue
 from tenure.app.decorator import Decorator
+from tenure.app.discovery import import_all
 from tenure.app.guards import Guards
+from tenure.app.jobs import AppJobs
 from tenure.app.manual_worker import Manager
-from tenure.app.notifications import AppNotifications, check_jobs, subscription
+from tenure.app.notifications import check_jobs, notifier_for, subscription
 from tenure.app.open_backends import OpenBackend, OpenBackends, Place, PlaceClock, Sealer
 from tenure.app.override import Override, location_for_children, overridden
 from tenure.app.producer import Producer
@@ -57,13 +56,10 @@ from tenure.metrics.counters import WorkerCounters
 from tenure.metrics.queue_signals import QueueSignals
 from tenure.metrics.statistics import By, Summary
 from tenure.notifications.notice import RenderedNotice
-from tenure.notifications.notifier import Notifier
 from tenure.permissions import Argument
 from tenure.recipients import Notification
 from tenure.worker.lane import Lane, RunnerKind, WorkerOptions
 from tenure.worker.worker import Worker
-
-logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -115,6 +111,7 @@ class Tenure:
         self._client = AppClient(
             self.parts, self.open_backend, self._producer, self.waiters, self.registry, self.settings.sensitive
         )
+        self.jobs = AppJobs(self._client, self.queues, current_clock)
         self.schedules = schedules_of(self)
         self.guards = Guards(
             self._store, rules_of(self.settings), self.settings.lease, self._breaker_name, self.queues.find
@@ -123,10 +120,7 @@ class Tenure:
         self.cron = Cron(self.schedules, self.settings.environment, self.listeners, self.parts, self._publisher)
         for alias, queue in self.settings.aliases.items():
             self.queues.alias(alias, queue)
-        sources = AppNotifications(self.parts, self.guards)
-        self.notifications = Notifier(
-            sources.completed, sources.may_send, current_clock, self.settings.sensitive, self._worker_listeners.emit
-        )
+        self.notifications = notifier_for(self.parts, self.guards, current_clock, self.settings, self._worker_listeners)
         for name, notification in self.settings.notifications.items():
             self.notify(name, notification)
 
@@ -230,16 +224,6 @@ class Tenure:
     ) -> RescheduleResult:
         """As `app.handle(id).reschedule(...)`."""
         return self._client.on(backend).reschedule(id, delay, at)
-
-    def cancel_many(self, ids: Iterable[str], backend: str | None = None) -> dict[str, CancelResult]:
-        """Cancel many jobs, a thousand per round trip; return the result for each id."""
-        return self._producer.cancel(ids, backend)
-
-    def reschedule_many(
-        self, ids: Iterable[str], *, delay: Duration = 0, at: When | None = None, backend: str | None = None
-    ) -> dict[str, RescheduleResult]:
-        """Reschedule many waiting jobs, a thousand per round trip; return the result for each id."""
-        return self._producer.reschedule(ids, delay, at, backend)
 
     def dead_letters(self, backend: str | None = None) -> DeadLetterQueue:
         """The dead letters of the app's backend or of another one."""
@@ -368,10 +352,7 @@ class Tenure:
 
     def discover(self, *modules: str) -> None:
         """Import modules, and all modules of packages, so that their handlers are registered."""
-        for name in modules:
-            module = importlib.import_module(name)
-            for found in pkgutil.walk_packages(getattr(module, "__path__", []), prefix=f"{name}."):
-                importlib.import_module(found.name)
+        import_all(modules)
 
     @property
     def backend(self) -> Backend:

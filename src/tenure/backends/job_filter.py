@@ -3,13 +3,17 @@
 The backend finds a state, a queue and an age through its indexes; the other fields are checked job by job.
 """
 
-from collections.abc import Iterator
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
+import msgspec
 from msgspec import Struct
 
 from tenure.backends.parts import DeadLetters, JobControl, Jobs
 from tenure.backends.records import JobRecord
 from tenure.definition.failure import Failure
+from tenure.errors import InvalidFilter
 from tenure.events import END_STATES, JOB_STATES
 
 DEAD_LETTER_PAGE = 500  # letters read at a time
@@ -23,10 +27,12 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     """Selects the jobs that match every given field.
 
     `since` and `before`, in UTC microseconds, limit the time of the end, or of the enqueue while the job has not ended.
-    `text` is searched in the id, name, reason, result and errors of a job, ignoring case.
+    `text` is searched in the id, name, reason, result and errors of a job, ignoring case. A job has all of the `tags`:
+    backends find the first one through an index.
     """
 
     states: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
     queue: str | None = None
     handler: str | None = None
     name: str | None = None
@@ -35,8 +41,14 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     before: int | None = None
     text: str | None = None
 
+    @property
+    def is_indexed(self) -> bool:
+        """Whether all jobs that a backend finds by state and queue match."""
+        others = (self.handler, self.name, self.reason, self.since, self.before, self.text)
+        return not self.tags and all(each is None for each in others)
+
     def matches(self, job: JobRecord) -> bool:
-        """Whether the job matches; the search has checked its state."""
+        """Whether the job matches; a search without tags has checked its state."""
         moment = job.finished_at or job.enqueued_at
         return (
             self.queue in (None, job.queue)
@@ -46,6 +58,7 @@ class JobFilter(Struct, frozen=True, kw_only=True):
             and moment >= (self.since or 0)
             and (self.before is None or moment < self.before)
             and (self.text is None or _has_text(job, self.text.casefold()))
+            and (not self.tags or (set(self.tags) <= set(job.tags) and job.state in (self.states or JOB_STATES)))
         )
 
 
@@ -94,24 +107,127 @@ def failure_text(failure: Failure) -> str:
     return f"{failure.type}: {failure.message}"
 
 
+class _Place(Struct, frozen=True, array_like=True):
+    """How far a search has read: up to a cursor in the jobs of one state and queue; None: all of these jobs.
+
+    For a search by tags the state is empty, and the tag takes the place of the queue.
+    """
+
+    state: str
+    queue: str
+    cursor: str | None
+
+
+class _Slice(NamedTuple):
+    """Jobs that were read at once, and the cursors before and after them."""
+
+    state: str
+    queue: str
+    start: str | None
+    jobs: list[JobRecord]
+    end: str | None
+
+
+def find_jobs(
+    reader: Jobs, wanted: JobFilter, accept: Callable[[JobRecord], bool], after: str | None = None
+) -> Iterator[JobRecord]:
+    """All jobs that match and are accepted, read page by page while the caller iterates.
+
+    Jobs that change their state meanwhile may be missed or come twice.
+    """
+    for part in _slices(reader, wanted, None if after is None else _decode_place(after)):
+        yield from (job for job in part.jobs if wanted.matches(job) and accept(job))
+
+
+def find_page(
+    reader: Jobs, wanted: JobFilter, accept: Callable[[JobRecord], bool], limit: int, after: str | None = None
+) -> tuple[list[JobRecord], str | None]:
+    """Up to `limit` of the jobs that `find_jobs` finds, and the cursor of the next page; None after the last job."""
+    found: list[JobRecord] = []
+    place = None if after is None else _decode_place(after)
+    size = min(limit, _LARGEST_PAGE) if wanted.is_indexed else _FIRST_PAGE
+    for part in _slices(reader, wanted, place, size):
+        for number, job in enumerate(part.jobs, 1):
+            if not (wanted.matches(job) and accept(job)):
+                continue
+            found.append(job)
+            if len(found) == limit:
+                return found, _encode_place(_place_after(reader, wanted, part, number))
+    return found, None
+
+
+def _place_after(reader: Jobs, wanted: JobFilter, part: _Slice, number: int) -> _Place:
+    """The place behind the first `number` jobs of a slice; the backend makes the cursor, so it reads them again."""
+    end = part.end
+    if number < len(part.jobs) and wanted.tags:
+        _, end = reader.tagged(part.queue, limit=number, cursor=part.start)
+    elif number < len(part.jobs):
+        before = _ended_before(wanted, part.state)
+        _, end = reader.page(part.state, part.queue, limit=number, cursor=part.start, before=before)
+    return _Place(part.state, part.queue, end)
+
+
+def _encode_place(place: _Place) -> str:
+    return urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def _decode_place(text: str) -> _Place:
+    try:
+        return msgspec.json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Place)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise InvalidFilter(f"{text!r:.80} is not the cursor of a page of jobs") from error
+
+
 def _candidates(reader: Jobs, wanted: JobFilter) -> Iterator[JobRecord]:
     """The jobs of the wanted states and queue, as far back as the filter reaches."""
-    for state in wanted.states or JOB_STATES:
-        for queue in [wanted.queue] if wanted.queue else reader.queues_with(state):
-            for job in _all_pages(reader, state, queue, wanted.before if state in END_STATES else None):
-                yield job
-                if wanted.since is not None and (job.finished_at or wanted.since) < wanted.since:
-                    break  # the following jobs ended even earlier
+    return (job for part in _slices(reader, wanted) for job in part.jobs)
 
 
-def _all_pages(reader: Jobs, state: str, queue: str, before: int | None) -> Iterator[JobRecord]:
-    size, cursor = _FIRST_PAGE, None
+def _slices(reader: Jobs, wanted: JobFilter, after: _Place | None = None, size: int = _FIRST_PAGE) -> Iterator[_Slice]:
+    """The jobs of the wanted states and queue, or of the first tag, behind a place, as far as the filter reaches."""
+    if wanted.tags:
+        yield from _tag_slices(reader, wanted.tags[0], after, size)
+        return
+    states = wanted.states or JOB_STATES
+    if after is not None and after.state not in states:
+        raise InvalidFilter(f"the cursor of a page of {after.state} jobs does not fit a search for other states")
+    for state in states if after is None else states[states.index(after.state) :]:
+        for queue in [wanted.queue] if wanted.queue else sorted(reader.queues_with(state)):
+            if after is None or after.state != state or after.queue < queue:
+                yield from _queue_slices(reader, wanted, state, queue, None, size)
+            elif after.queue == queue and after.cursor is not None:
+                yield from _queue_slices(reader, wanted, state, queue, after.cursor, size)
+
+
+def _tag_slices(reader: Jobs, tag: str, after: _Place | None, size: int) -> Iterator[_Slice]:
+    if after is not None and (after.state or after.queue != tag):
+        raise InvalidFilter("the cursor is that of another search; a search by tags goes on with the same first tag")
+    if after is not None and after.cursor is None:
+        return
+    cursor = None if after is None else after.cursor
     while True:
-        page, cursor = reader.page(state, queue, limit=size, cursor=cursor, before=before)
-        yield from page
-        if cursor is None:
+        jobs, end = reader.tagged(tag, limit=size, cursor=cursor)
+        yield _Slice("", tag, cursor, jobs, end)
+        if end is None:
             return
-        size = min(2 * size, _LARGEST_PAGE)
+        cursor, size = end, min(2 * size, _LARGEST_PAGE)
+
+
+def _queue_slices(
+    reader: Jobs, wanted: JobFilter, state: str, queue: str, cursor: str | None, size: int
+) -> Iterator[_Slice]:
+    before = _ended_before(wanted, state)
+    while True:
+        jobs, end = reader.page(state, queue, limit=size, cursor=cursor, before=before)
+        yield _Slice(state, queue, cursor, jobs, end)
+        is_old = wanted.since is not None and any((job.finished_at or wanted.since) < wanted.since for job in jobs)
+        if end is None or is_old:  # the following jobs ended even earlier
+            return
+        cursor, size = end, min(2 * size, _LARGEST_PAGE)
+
+
+def _ended_before(wanted: JobFilter, state: str) -> int | None:
+    return wanted.before if state in END_STATES else None
 
 
 def _has_text(job: JobRecord, text: str) -> bool:

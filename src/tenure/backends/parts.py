@@ -86,6 +86,13 @@ class Jobs(Protocol):
         """
         ...
 
+    def delete(self, ids: Sequence[str]) -> list[str]:
+        """Delete those of these jobs that have ended, with all that is recorded about them; return their ids.
+
+        A backend leaves dead letters alone: see `DeadLetters.discard`. An archive deletes its records of them.
+        """
+        ...
+
 
 class Payloads(Protocol):
     """The messages of ended jobs, which the backend keeps for a while; dead letters keep theirs."""

@@ -13,11 +13,12 @@ from msgspec import Struct, structs
 from tenure.backends.messages import Message
 from tenure.definition.context import Progress
 from tenure.definition.failure import KEPT_FAILURES, VANISHED, Failure
+from tenure.events import END_STATES, Run
 from tenure.events import CancelResult as CancelResult
 from tenure.events import RescheduleResult as RescheduleResult
-from tenure.events import Run
 
 FAILED_RUN = "failed"  # the state of an inline run that failed: it is not a dead letter, and cannot be replayed
+ARCHIVED_ENDS = (*END_STATES, FAILED_RUN)  # the states in which the record of an archive is final
 
 
 class JobRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import click
 
 from tenure.app import Tenure
-from tenure.backends.contract import required
 from tenure.backends.job_filter import DEAD_LETTER_PAGE, JobFilter
 from tenure.backends.records import JobRecord
 from tenure.cli.errors import CommandError
@@ -20,7 +19,6 @@ from tenure.cli.queue_names import find_queue
 from tenure.clock import MICROSECOND, to_microseconds
 from tenure.definition.duration import to_seconds
 from tenure.definition.moment import to_instant
-from tenure.errors import JobNotFound
 
 at_option = click.option(
     "--at", metavar="TIME", help="Use this time instead of now: 2026-03-29T02:30, 'tomorrow 9:00'."
@@ -136,16 +134,7 @@ class DeadLetterSelection:
 
 def find_job(app: Tenure, id: str) -> JobRecord:
     """The job with this id, in any state."""
-    parts = app.parts()
-    required(parts.jobs, "records of jobs")
-    record = parts.find(id)
-    if record is not None and record.state == "dead" and record.body is None:
-        return next(app.dead_letters().get([id]), record)  # the broker has the body
-    if record is None:
-        can_find = app.backend.jobs is not None
-        not_yet = "" if can_find else "it may not have run yet, and this broker does not show waiting jobs; "
-        raise JobNotFound(f"no job {id!r} is known here; {not_yet}it may have been deleted, or be on another backend")
-    return record
+    return app.jobs.record(id)
 
 
 def state_of(app: Tenure, id: str) -> str | None:

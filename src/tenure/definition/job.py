@@ -207,7 +207,7 @@ _DEFAULTS = {field.name: field.default for field in structs.fields(Job)}
 _BOUNDED_DEFAULTS = tuple(_DEFAULTS[bound.field] for bound in _BOUNDS)
 
 
-_SENT = slice(Job.__struct_fields__.index("queue"), Job.__struct_fields__.index("unique"))
+_SENT = slice(Job.__struct_fields__.index("queue"), Job.__struct_fields__.index("duplicate"))
 
 
 def sent_options(job: Job) -> tuple[Any, ...]:

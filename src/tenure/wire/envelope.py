@@ -82,6 +82,7 @@ class Envelope(Struct, frozen=True, rename="camel"):
     breaker: Text | UnsetType = UNSET
     tags: Tags | UnsetType = UNSET
     trace: Trace | UnsetType = UNSET
+    unique: Text | UnsetType = UNSET
 
     @property
     def payload_version(self) -> int:
@@ -174,6 +175,8 @@ class Wire:
             job.rate or UNSET,
             job.breaker or UNSET,
             job.tags or UNSET,
+            UNSET,
+            UNSET if job.unique is None else job.unique,
         )
         if self.ring.scopes:
             self._authorise(envelope.kid, envelope)

@@ -156,7 +156,7 @@ def test_a_handle_may_stand_wherever_an_id_or_a_text_may(app):
     assert {first: 1}[first.id] == 1
     failed = run(app, "fail")
     assert app.dead_letters().replay([failed]) == [failed]
-    assert app.cancel_many([failed]) == {failed: "cancelled"}
+    assert app.jobs.cancel([failed]).results == {failed: "cancelled"}
     assert app.parts().jobs.forget([first, second]) == [first, second]
 
 

@@ -281,7 +281,7 @@ def test_cancelling_tells_what_became_of_a_job_and_listeners_too(app, send):
     waiting, running = send.enqueue(1), send.using(priority=9).enqueue(2)
     app.backend.lease(["emails"], limit=1, seconds=15)
 
-    fates = app.cancel_many([waiting, running, "nobody"])
+    fates = app.jobs.cancel([waiting, running, "nobody"]).results
 
     assert fates == {waiting: "cancelled", running: "asked", "nobody": "unknown"}
     assert heard == [CancelRequested(ended=(waiting,), asked=(running,))]

@@ -11,6 +11,7 @@ from tenure.backends.memory.table import WAITING_STATES, JobEntry, JobTable
 from tenure.backends.messages import Ack, Lease
 from tenure.backends.parts import HEAD_BYTES, forget_results
 from tenure.backends.records import (
+    ARCHIVED_ENDS,
     CancelResult,
     JobRecord,
     NewDeadLetter,
@@ -90,6 +91,14 @@ class MemoryJobs:
         with self._table.changed:
             records = [entry.record(self._table.owner) for entry in self._table.entries.values()]
         return [record for record in records if is_wanted(record)]
+
+    def delete(self, ids: Sequence[str]) -> list[str]:
+        with self._table.changed:
+            found = [self._table.entries.get(id) for id in dict.fromkeys(ids)]
+            ended = [entry.message.id for entry in found if entry is not None and entry.state in ENDED_WELL]
+            for id in ended:
+                del self._table.entries[id]
+            return ended
 
     def waiting(self) -> list[JobRecord]:
         """Ready and delayed jobs, by queue and then in the order they would run once due; for tests."""
@@ -265,6 +274,14 @@ class MemoryArchive:
 
     def forget(self, ids: Sequence[str]) -> list[str]:
         return forget_results(self, ids)
+
+    def delete(self, ids: Sequence[str]) -> list[str]:
+        with self._lock:
+            known = [self._records[id] for id in dict.fromkeys(ids) if id in self._records]
+            ended = [record.id for record in known if record.state in ARCHIVED_ENDS]
+            for id in ended:
+                del self._records[id]
+            return ended
 
     def _of(self, state: str, queue: str | None) -> list[JobRecord]:
         """The records of a state and queue, oldest first."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tenure.backends.parts import forget_results
 from tenure.backends.records import (
+    ARCHIVED_ENDS,
     JobRecord,
     by_prefix,
     decode_record,
@@ -86,11 +87,24 @@ class RedisArchive:
     def forget(self, ids: Sequence[str]) -> list[str]:
         return forget_results(self, ids)
 
+    def delete(self, ids: Sequence[str]) -> list[str]:
+        """The server deletes a record only if it is still the one that was read."""
+        deleted: list[str] = []
+        for id, found in self._stored(list(dict.fromkeys(ids))).items():
+            record = decode_record(found)
+            if record.state in ARCHIVED_ENDS:
+                arguments: list[Argument] = [id, found, _state_and_queue(record)]
+                deleted += [id] * self._scripts.run("delete_record", self._key, arguments)
+        return deleted
+
+    def _stored(self, ids: Sequence[str]) -> dict[str, bytes]:
+        found = with_retries(lambda: self._client.ask("HMGET", f"{self._key}:jobs", *ids)) if ids else []
+        return {id: record for id, record in zip(ids, found, strict=True) if record is not None}
+
     def _save(self, records: Sequence[JobRecord]) -> set[str]:
         """Save these; return the ids of the records that another worker changed meanwhile."""
         ids = list(dict.fromkeys(record.id for record in records))
-        found = with_retries(lambda: self._client.ask("HMGET", f"{self._key}:jobs", *ids))
-        before = {id: record for id, record in zip(ids, found, strict=True) if record is not None}
+        before = self._stored(ids)
         known = {id: decode_record(record) for id, record in before.items()}
         arguments: list[Argument] = []
         for id, record in merge_records(known, records).items():

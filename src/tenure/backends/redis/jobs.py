@@ -108,6 +108,11 @@ class RedisJobs:
                     forgotten += [id] * self._scripts.run("replace_record", self._queues.key(queue), change)
         return forgotten
 
+    def delete(self, ids: Sequence[str]) -> list[str]:
+        """Not repeated without an answer: a second call would say that nothing had ended."""
+        found = self._scripts.run_each(self._queues.calls("delete", tuple(dict.fromkeys(ids)))) if ids else []
+        return [id.decode() for each in found for id in each]
+
     def _record(self, id: str, queue: str, found: list[Any]) -> JobRecord | None:
         state, record, meta, moment, outcome, failures, progress, asked, waits_for = found
         errors = codec.decode_failures(failures)

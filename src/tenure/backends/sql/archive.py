@@ -7,6 +7,7 @@ import msgspec
 
 from tenure.backends.parts import forget_results
 from tenure.backends.records import (
+    ARCHIVED_ENDS,
     JobRecord,
     by_prefix,
     decode_record,
@@ -106,6 +107,17 @@ class SqlArchive:
 
     def forget(self, ids: Sequence[str]) -> list[str]:
         return forget_results(self, ids)
+
+    def delete(self, ids: Sequence[str]) -> list[str]:
+        def delete(rows: Rows) -> list[str]:
+            found = [decode_record(record) for _, record in rows(KNOWN, {"ids": list(ids)})]
+            ended = [record.id for record in found if record.state in ARCHIVED_ENDS]
+            if ended:
+                rows(DROP, {"ids": ended})
+                rows(DROP_TAGS, {"ids": ended})
+            return ended
+
+        return self._dialect.transact(delete) if ids else []
 
     def _save(self, records: Sequence[JobRecord], rows: Rows) -> None:
         """Does not wait for the disk: a power cut may lose the last records, as the death of their worker does."""

@@ -221,6 +221,17 @@ class SqlJobs:
 
         return self._dialect.transact(erase) if ids else []
 
+    def delete(self, ids: Sequence[str]) -> list[str]:
+        def delete(rows: Rows) -> list[str]:
+            jobs: dict[int, str] = dict(rows(KEYS, {"ids": list(ids)}))
+            ended = [key for (key,) in rows(ENDED, {"keys": list(jobs)})] if jobs else []
+            if ended:
+                rows(DROP_OUTCOMES, {"keys": ended})
+                delete_jobs(self._dialect, rows, ended)
+            return [jobs[key] for key in ended]
+
+        return self._dialect.transact(delete) if ids else []
+
     def _as_found(self, row: Row) -> JobRecord | None:
         """The record of a job from a row of FIND; None if it is in no table."""
         *columns, expires, asked, done, total, guard = row

@@ -8,8 +8,6 @@ import click
 from tenure.app import Tenure
 from tenure.backends.contract import required
 from tenure.backends.job_filter import JobFilter, search_jobs
-from tenure.backends.parts import Jobs
-from tenure.backends.records import CancelResult, JobRecord, RescheduleResult
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
 from tenure.cli.arguments import describe_duration, find_job, number_or_text, parse_microseconds, parse_time, state_of
@@ -42,9 +40,8 @@ _LIST_COLUMNS = (
     Column("tags", rank=4, show=_join_words, plain=_join_words),
 )
 _BATCH = 500
-_CANCEL_WORDS: dict[CancelResult, str] = {"cancelled": "cancelled", "asked": "asked to stop, because it is running"}
-_TAG_PAGE = 500
-_MAX_TAG_PAGES = 20  # so that a filter that matches little does not read all jobs of a tag
+_CANCEL_WORDS: dict[str, str] = {"cancelled": "cancelled", "asked": "asked to stop, because it is running"}
+_RETRIED = ("replayed", "rescheduled", "new", "duplicate")
 _ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
 
 
@@ -66,9 +63,7 @@ def jobs() -> None:
 @click.option("--text", metavar="TEXT", help="Only those with this text in their id, name, reason, result or an error.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many.")
 @output.json_option
-def list_(
-    limit: int, as_json: bool, older_than: str | None, newer_than: str | None, tags: tuple[str, ...], **filters: Any
-) -> None:
+def list_(limit: int, as_json: bool, older_than: str | None, newer_than: str | None, **filters: Any) -> None:
     """List jobs: waiting jobs in the order in which they run, ended jobs newest first.
 
     With --tag, the jobs that were enqueued last come first.
@@ -79,8 +74,7 @@ def list_(
         before = None if older_than is None else now - parse_microseconds(older_than, "--older-than")
         since = None if newer_than is None else now - parse_microseconds(newer_than, "--newer-than")
         filters["queue"] = filters["queue"] and find_queue(app, filters["queue"])
-        wanted = JobFilter(**filters, since=since, before=before)
-        found, is_more = _search_tagged(reader, tags, wanted, limit) if tags else search_jobs(reader, wanted, limit)
+        found, is_more = search_jobs(reader, JobFilter(**filters, since=since, before=before), limit)
     rows = [job_row(job) for job in found]
     if as_json:
         output.print_json(rows)
@@ -92,38 +86,28 @@ def list_(
         click.echo("there may be more: use --limit to list more, or narrow the search to reach older jobs", err=True)
 
 
-def _search_tagged(reader: Jobs, tags: tuple[str, ...], wanted: JobFilter, limit: int) -> tuple[list[JobRecord], bool]:
-    """Up to `limit` matching jobs that have all of these tags, and whether there may be more."""
-    found: list[JobRecord] = []
-    cursor = None
-    for _ in range(_MAX_TAG_PAGES):
-        page, cursor = reader.tagged(tags[0], limit=_TAG_PAGE, cursor=cursor)
-        found += [
-            job
-            for job in page
-            if set(tags) <= set(job.tags) and job.state in (wanted.states or JOB_STATES) and wanted.matches(job)
-        ]
-        if cursor is None or len(found) > limit:
-            break
-    return found[:limit], cursor is not None or len(found) > limit
-
-
 @jobs.command()
 @_ids_argument
 @output.json_option
 def retry(ids: tuple[str, ...], as_json: bool) -> None:
-    """Make dead letters ready again, with fresh counters."""
+    """Run jobs again: dead letters, jobs in backoff now, and ended jobs as new ones."""
     with any_app() as app:
-        ids, replay = resolve_ids(app, ids), app.dead_letters().replay
+        ids = resolve_ids(app, ids)
+        results: dict[str, str] = {}
+        new_ids: dict[str, str] = {}
         with ProgressBar("retried", len(ids), hidden=as_json) as bar:
-            retried = [id for batch in _batches(ids, bar) for id in replay(batch)]
-        others = [id for id in ids if id not in retried]
-        refused = [_why_not_retried(app, id) for id in others]
+            for batch in _batches(ids, bar):
+                done = app.jobs.retry(batch)
+                results |= done.results
+                new_ids |= done.new_ids
+        refused = [_why_not_retried(app, id, each) for id, each in results.items() if each not in _RETRIED]
+    retried = [id for id, each in results.items() if each in _RETRIED]
     if as_json:
-        output.print_json({"retried": retried})
+        output.print_json({"retried": retried, **({"new_ids": new_ids} if new_ids else {})})
     else:
         for id in retried:
-            click.echo(f"{output.format_value(id)} is ready again")
+            new = new_ids.get(id)
+            click.echo(f"{output.format_value(id)} {f'runs again as {new}' if new else 'is ready again'}")
     _raise_refused(refused)
 
 
@@ -145,7 +129,9 @@ def cancel(ids: tuple[str, ...], as_json: bool) -> None:
     with any_app() as app:
         ids = resolve_ids(app, ids)
         with ProgressBar("cancelled", len(ids), hidden=as_json) as bar:
-            results = {id: result for batch in _batches(ids, bar) for id, result in app.cancel_many(batch).items()}
+            results = {
+                id: result for batch in _batches(ids, bar) for id, result in app.jobs.cancel(batch).results.items()
+            }
         refused = [_why_not_cancelled(app, id, each) for id, each in results.items() if each not in _CANCEL_WORDS]
     _print_results(results, as_json, lambda result: _CANCEL_WORDS.get(result))
     _raise_refused(refused)
@@ -163,10 +149,10 @@ def reschedule(ids: tuple[str, ...], delay: str | None, at: str | None, as_json:
     with any_app() as app:
         moment = None if at is None else to_datetime(parse_time(app, at))
         ids, wait = resolve_ids(app, ids), number_or_text(delay or "0")
-        results: dict[str, RescheduleResult] = {}
+        results: dict[str, str] = {}
         with ProgressBar("rescheduled", len(ids), hidden=as_json) as bar:
             for batch in _batches(ids, bar):
-                results |= app.reschedule_many(batch, delay=wait, at=moment)
+                results |= app.jobs.reschedule(batch, delay=wait, at=moment).results
         refused = [_why_not_moved(app, id, each) for id, each in results.items() if each != "rescheduled"]
     when = f"at {output.format_value(moment)}" if moment else f"in {describe_duration(delay or '')}"
     words = f"may start {'at once' if delay == '0' else when}"
@@ -212,20 +198,23 @@ def _raise_refused(refused: list[str]) -> None:
         raise CommandError("; ".join(refused))
 
 
-def _why_not_retried(app: Tenure, id: str) -> str:
-    state = state_of(app, id)
-    if state is None:
+def _why_not_retried(app: Tenure, id: str, result: str) -> str:
+    if result == "unknown":
         return f"no job {id!r} is known here"
-    return f"job {id!r} is {state}; only dead letters can be retried"
+    if result == "erased":
+        return f"job {id!r} is {state_of(app, id)}, and its payload is no longer kept: enqueue it anew"
+    if result == "unreadable":
+        return f"the message of job {id!r} cannot be read: `tenure jobs show` says why"
+    return f"job {id!r} is {state_of(app, id) or 'over'}; only ended jobs and jobs in backoff can be retried"
 
 
-def _why_not_cancelled(app: Tenure, id: str, result: CancelResult) -> str:
+def _why_not_cancelled(app: Tenure, id: str, result: str) -> str:
     if result == "unknown":
         return _unknown(id)
     return f"job {id!r} can no longer be cancelled: it is {state_of(app, id) or 'over'}"
 
 
-def _why_not_moved(app: Tenure, id: str, result: RescheduleResult) -> str:
+def _why_not_moved(app: Tenure, id: str, result: str) -> str:
     if result == "unknown":
         return _unknown(id)
     state = "running" if result == "running" else state_of(app, id) or "over"

@@ -145,6 +145,20 @@ class ArchiveConformance:
         assert ids(archive.with_prefix("a")) == sorted(names[:5])
         assert len(archive.with_prefix("a", 2)) == 2
 
+    def test_records_of_ended_jobs_can_be_deleted(self, archive: JobArchive) -> None:
+        archive.save([job(1), job(2), job(3, "dead"), job(4, "delayed"), job(5, "failed"), job(6, queue="other")])
+        wanted = [id_of(number) for number in (1, 3, 4, 5, 6, 7)]
+        assert sorted(archive.delete(wanted)) == [id_of(number) for number in (1, 3, 5, 6)]
+        assert (archive.delete(wanted), archive.delete([])) == ([], [])
+        assert [archive.find(id_of(number)) is None for number in range(1, 7)] == [True, False, True, False, True, True]
+        assert (ids(everything(archive, "done", QUEUE, limit=9)), archive.queues_with("done")) == ([id_of(2)], [QUEUE])
+
+    def test_a_record_that_was_deleted_and_comes_again_without_tags_is_not_listed(self, archive: JobArchive) -> None:
+        archive.save([job(1, tags=("a",))])
+        assert archive.delete([id_of(1)]) == [id_of(1)]
+        archive.save([job(1)])
+        assert walk_tag(archive, "a", 9) == []
+
     def test_many_are_noted_at_once(self, archive: JobArchive) -> None:
         archive.save([job(number) for number in range(1, 1002)])
         assert len(everything(archive, "done", QUEUE, limit=400)) == 1001

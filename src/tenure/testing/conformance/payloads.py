@@ -1,8 +1,11 @@
-"""Payloads of ended jobs: kept for a while, erased from the oldest on; a user can erase those of single jobs."""
+"""Payloads of ended jobs: kept for a while, erased from the oldest on; a user can erase those of single jobs.
+
+A user can also delete ended jobs.
+"""
 
 import pytest
 
-from tenure.backends.messages import Abandon, Ack, Terminal
+from tenure.backends.messages import Abandon, Ack, Nack, Terminal
 from tenure.backends.records import PayloadSize
 from tenure.testing.conformance.capabilities import UNIQUE_IDS, needs
 from tenure.testing.conformance.messages import (
@@ -10,6 +13,7 @@ from tenure.testing.conformance.messages import (
     QUEUE,
     AdvancingClock,
     FullBackend,
+    failure,
     id_of,
     known,
     make,
@@ -151,3 +155,35 @@ class PayloadTests:
         end(backend, 1, 2, size=50)
         backend.jobs.forget([id_of(1)])
         assert backend.payloads.kept().bytes == 50
+
+    @needs("jobs")
+    @pytest.mark.parametrize("state", ["done", "cancelled", "expired"])
+    def test_a_deleted_job_leaves_nothing_behind(self, backend: FullBackend, state: Terminal) -> None:
+        end(backend, *range(1, 6), state=state)
+        assert sorted(backend.jobs.delete([id_of(number) for number in (2, 4, 4)])) == [id_of(2), id_of(4)]
+        assert [backend.jobs.find(id_of(number)) is None for number in range(1, 6)] == [
+            *(False, True, False, True, False),
+        ]
+        left, _ = backend.jobs.page(state, QUEUE, limit=10)
+        assert sorted(record.id for record in left) == [id_of(1), id_of(3), id_of(5)]
+        assert backend.queues.counts()[QUEUE][state] == 3
+        assert backend.jobs.delete([id_of(2)]) == []
+
+    @needs("jobs")
+    def test_the_failures_of_a_deleted_job_are_gone_when_its_id_comes_again(self, backend: FullBackend) -> None:
+        (lease,) = put_and_take(backend, make(1))
+        backend.nack([Nack(lease=lease, charge="attempt", failure=failure(1))])
+        backend.ack([Ack(lease=lease) for lease in take(backend)])
+        assert backend.jobs.delete([id_of(1)]) == [id_of(1)]
+        assert backend.put([make(1)]) == [id_of(1)]
+        assert known(backend).failures == ()
+
+    @needs("jobs")
+    def test_only_ended_jobs_are_deleted_and_no_dead_letters(self, backend: FullBackend) -> None:
+        (dying,) = put_and_take(backend, make(1))
+        backend.abandon([Abandon(lease=dying, reason="failed")])
+        put_and_take(backend, make(2))
+        backend.put([make(3), make(4, delay=60.0)])
+        assert backend.jobs.delete([id_of(number) for number in range(1, 6)]) == []
+        assert backend.jobs.delete([]) == []
+        assert [known(backend, number).state for number in range(1, 5)] == ["dead", "leased", "ready", "delayed"]

@@ -182,6 +182,13 @@ class TagTests:
         backend.put([tagged(1, "again")])
         assert [shown(backend, tag) for tag in ("billing", "again")] == [[], [1]]
 
+    @needs("jobs")
+    def test_a_job_that_was_deleted_and_comes_again_without_tags_is_not_listed(self, backend: FullBackend) -> None:
+        backend.ack([Ack(lease=lease) for lease in put_and_take(backend, tagged(1))])
+        assert backend.jobs.delete([id_of(1)]) == [id_of(1)]
+        backend.put([make(1)])
+        assert shown(backend, TAGS[0]) == []
+
     @needs("jobs", "dead_letters", ADDED_LETTERS)
     @pytest.mark.parametrize("number", [1, 3])
     def test_added_dead_letters_have_tags(self, backend: FullBackend, number: int) -> None:
