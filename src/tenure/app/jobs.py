@@ -221,6 +221,13 @@ class AppJobs:
         changes = JobChanges(self._client, self._clock)
         return self._change(changes, changes.delete(), _Selection(ids, all, dry_run, search))
 
+    def forget(self, ids: Iterable[str]) -> list[str]:
+        """Erase the payloads and results of those of these jobs that have ended; return their ids.
+
+        Dead letters keep theirs, because they can be replayed.
+        """
+        return required(self._client.parts.jobs, "history").forget(list(map(str, ids)))
+
     def _change(self, changes: JobChanges, change: Change, selection: "_Selection") -> BulkResult:
         """Select the jobs first, and then change them: a job that the change moves is not found twice."""
         ids = selection.given_ids(change.name)

@@ -361,7 +361,7 @@ def test_a_new_job_takes_the_unique_text_of_the_old_one_but_not_its_idempotency_
 
 @everywhere
 def test_a_job_whose_payload_is_not_kept_cannot_run_again(app, shop):
-    app.parts().jobs.forget([shop["first"]])
+    app.jobs.forget([shop["first"]])
     assert app.jobs.retry(shop["first"], dry_run=True).results == {shop["first"]: "erased"}
     assert app.jobs.retry(shop["first"]).results == {shop["first"]: "erased"}
 

@@ -121,7 +121,7 @@ def test_a_result_that_is_not_of_the_declared_type_says_so_and_can_be_read_as_it
 
 def test_an_erased_result_is_not_taken_for_none(app):
     handle = run(app, "invoice", {"number": 7})
-    app.parts().jobs.forget([handle])
+    app.jobs.forget([handle])
     with pytest.raises(InvalidResult, match="it has none, or it was erased"):
         handle.result(0)
 
@@ -157,7 +157,7 @@ def test_a_handle_may_stand_wherever_an_id_or_a_text_may(app):
     failed = run(app, "fail")
     assert app.dead_letters().replay([failed]) == [failed]
     assert app.jobs.cancel([failed]).results == {failed: "cancelled"}
-    assert app.parts().jobs.forget([first, second]) == [first, second]
+    assert app.jobs.forget([first, second]) == [first, second]
 
 
 def test_a_handle_inside_a_result_is_its_id(app):

@@ -166,7 +166,7 @@ def reschedule(ids: tuple[str, ...], delay: str | None, at: str | None, as_json:
 def forget(ids: tuple[str, ...], as_json: bool) -> None:
     """Erase the payloads and results of ended jobs for good; their other records stay."""
     with any_app() as app:
-        ids, forget = resolve_ids(app, ids), required(app.parts().jobs, "history").forget
+        ids, forget = resolve_ids(app, ids), app.jobs.forget
         with ProgressBar("forgotten", len(ids), hidden=as_json) as bar:
             forgotten = {id for batch in _batches(ids, bar) for id in forget(batch)}
         results = {id: "forgotten" if id in forgotten else "refused" for id in ids}
