@@ -74,7 +74,7 @@ class RedisArchive:
         """No index has the ids: unless this is a complete id, the server compares those of all records."""
         if exact := self.find(prefix):
             return [exact]
-        found = [self.find(id) for id in scan_ids(self._client, f"{self._key}:jobs", prefix, limit)]
+        found = [self.find(id) for id in scan_ids(self._scripts, self._key, prefix, limit)]
         return by_prefix([record for record in found if record is not None], prefix, limit)
 
     def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:

@@ -148,20 +148,19 @@ class RedisQueues:
 
     def scan_ids(self, queue: str, prefix: str, limit: int) -> list[str]:
         """Up to `limit` ids of jobs of a queue that start with a text; reads the ids of the whole queue."""
-        return scan_ids(self._client, f"{self.key(queue)}:jobs", prefix, limit)
+        return scan_ids(self._scripts, self.key(queue), prefix, limit)
 
     def calls(self, script: str, arguments: Sequence[Argument]) -> list[Call]:
         return [(script, self.key(queue), arguments) for queue in self.all()]
 
 
-def scan_ids(client: RedisClient, jobs: str, prefix: str, limit: int) -> list[str]:
-    """Up to `limit` ids of a hash of jobs that start with a text; other clients are served between the steps."""
+def scan_ids(scripts: Scripts, key: str, prefix: str, limit: int) -> list[str]:
+    """Up to `limit` ids of the jobs below a key that start with a text; the server serves others between the steps."""
     found: set[str] = set()  # a scan may return an id twice
     cursor, pattern = b"0", starting_with(prefix)
     while len(found) < limit:
-        step = partial(client.ask, "HSCAN", jobs, cursor, "MATCH", pattern, "COUNT", _SCAN_COUNT)
-        cursor, pairs = with_retries(step)
-        found |= {id.decode() for id in pairs[::2]}
+        cursor, ids = with_retries(partial(scripts.run, "scan_ids", key, [cursor, pattern, _SCAN_COUNT]))
+        found |= {id.decode() for id in ids}
         if cursor == b"0":
             break
     return sorted(found)[:limit]
