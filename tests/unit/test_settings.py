@@ -74,6 +74,17 @@ def test_tables_are_merged_key_by_key(tmp_path, write):
     assert settings.retention == Retention(done=1.0, cancelled=3.0, dead=4.0)
 
 
+def test_a_worker_serves_priority_before_default_unless_told_otherwise(tmp_path):
+    assert load(folder=tmp_path).queues == ("priority", "default")
+
+
+@pytest.mark.parametrize(
+    ("given", "queues"), [({}, ("default",)), ({"queues": ["priority", "default"]}, ("priority", "default"))]
+)
+def test_on_service_bus_where_queues_must_be_created_only_default_is_served(tmp_path, given, queues):
+    assert load({"url": "servicebus:Endpoint=sb://x", **given}, folder=tmp_path).queues == queues
+
+
 def test_lists_are_replaced_whole(tmp_path, write):
     write("tenure.toml", 'queues = ["a", "b"]')
 

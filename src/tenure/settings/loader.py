@@ -46,6 +46,8 @@ def load(
         values = _merge(values, layer)
     if url := (environment or {}).get(COMMAND_URL) or values.get("url_override"):
         values["url"] = values.get("backends", {}).get(url, url)
+    if "queues" not in values and values.get("url", "").startswith("servicebus:"):
+        values["queues"] = ("default",)  # each queue must be created there, and an empty one delays a lease by 0.2 s
     try:
         return with_one_spelling(_check(values, "the settings"))
     except ValueError as error:

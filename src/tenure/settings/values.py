@@ -77,7 +77,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     schedules: str | None = None
     """A function as `module:function` that registers schedules; it is called with the app before schedules are read."""
     queues: tuple[str, ...] = ("priority", "default")  # a second, empty queue costs 1 to 3 µs a job in a lease of 100
-    """The queues of a worker without queues or lanes of its own, most urgent first."""
+    """The queues of a worker without queues or lanes of its own, most urgent first; on Azure Service Bus, where each
+    queue must be created, the default is `default` alone."""
     strict_queues: bool = False
     """Whether queues that the app does not know are refused, on enqueue, by workers and by commands; the app knows
     the queues of its settings, queue classes and aliases, and the default queues of its handlers."""
