@@ -1,4 +1,7 @@
-"""Tenure holds jobs under lease: background jobs and schedules that are never lost."""
+"""Tenure holds jobs under lease: background jobs and schedules that are never lost.
+
+PYTEST_DONT_REWRITE: without this word pytest warns if a program imports Tenure before it starts pytest.
+"""
 
 from typing import TYPE_CHECKING
 

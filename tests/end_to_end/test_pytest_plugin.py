@@ -4,6 +4,9 @@ import subprocess
 import sys
 
 import pytest
+from _pytest.assertion.rewrite import AssertionRewriter
+
+import tenure
 
 pytest_plugins = ["pytester"]
 
@@ -183,6 +186,11 @@ def test_the_plugin_imports_nothing_of_tenure_for_tests_that_do_not_use_it(proje
         """
     )
     run(project, "-p", "no:xdist").assert_outcomes(passed=1)
+
+
+def test_pytest_does_not_warn_if_the_package_was_imported_before_it():
+    """Pytest warns of every package with a plugin that was imported too early, unless its text contains a word."""
+    assert AssertionRewriter.is_rewrite_disabled(tenure.__doc__)
 
 
 def test_the_fixture_works_without_pytest_in_unittest(project):

@@ -6,6 +6,7 @@ same order. A fault changes what happens around the handler, never the handler i
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
@@ -96,7 +97,7 @@ class JobRunner:
 
     def inject(self, fault: Fault, handler: str, times: int) -> None:
         """Let this happen in the next runs of a handler."""
-        self._faults[handler] += [fault] * times
+        self._faults[handler].extend(repeat(fault, times))
 
     def run_ready(self, queues: Sequence[str] = ()) -> None:
         """Run every ready job of these queues, or of all, and the jobs that those enqueue."""
