@@ -32,6 +32,42 @@ def test_colours_are_for_terminals_and_for_those_who_want_them(command_line):
     assert "\x1b" not in command_line("doctor", FORCE_COLOR="1", NO_COLOR="1").stdout
 
 
+@embedded
+@pytest.mark.parametrize(
+    "command",
+    [["jobs", "list"], ["dead", "list"], ["queues", "list"], ["health"], ["cron", "list"], ["guards", "list"]],
+)
+def test_tables_fit_a_terminal_of_80_columns(command_line, command):
+    app = command_line.app
+    app.define("add", {"a": 1}).named("n" * 60).delay("3h").dispatch()
+    app.define("fail", {"text": "x" * 200}).dispatch()
+    command_line.work()
+    app.guards.pause("q" * 40, "r" * 100)
+    shown = on_a_terminal(command_line, *command, NO_COLOR="1").replace("\r\n", "\n").splitlines()
+    assert max(len(line) for line in shown if "sqlite://" not in line) <= 80
+
+
+@embedded
+def test_a_table_shows_short_ids_and_ages_and_a_pipe_gets_full_values(command_line):
+    id = command_line.app.define("add", {"a": 1}).delay("3h").dispatch()
+    shown = on_a_terminal(command_line, "jobs", "list", NO_COLOR="1")
+    assert re.search(rf"^{id[:18]}  delayed  default  add  .* ago +in 3 h", shown, re.MULTILINE)
+    header, row = command_line("jobs", "list").stdout.splitlines()
+    assert header.split("\t")[:4] == ["id", "state", "queue", "job"]
+    assert row.startswith(f"{id}\tdelayed\tdefault\tadd\t")
+
+
+@embedded
+def test_one_job_is_shown_with_a_table_of_its_attempts_and_its_traceback_last(command_line):
+    id = command_line.app.define("stumble", {}).dispatch()
+    command_line.work()
+    shown = on_a_terminal(command_line, "jobs", "show", id[:18], NO_COLOR="1").replace("\r\n", "\n")
+    assert re.search(
+        r"^# +started .*\n1 .* retried +ValueError: .*\n2 .* dead +ValueError: .*\n\nTraceback", shown, re.M
+    )
+    assert shown.endswith("ValueError: twice\n")
+
+
 LINE = re.compile(r"^\d\d:\d\d:\d\d (\w+) +(\S+) +[\d.]+ .?s  (.*)$", re.MULTILINE)
 
 

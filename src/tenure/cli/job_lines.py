@@ -162,7 +162,7 @@ def _coloured(line: str, word: str, clock: int) -> str:
 
 def describe_counts(tally: Counter[Status]) -> str:
     """As `12 done, 1 retried, 0 dead`."""
-    counts = Counter(dict.fromkeys(_ALWAYS_COUNTED, 0))
+    counts: Counter[str] = Counter(dict.fromkeys(_ALWAYS_COUNTED, 0))
     for status, count in list(tally.items()):
         counts[_word(status)] += count
     return describe_words(counts)

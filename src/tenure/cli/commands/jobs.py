@@ -128,10 +128,10 @@ def cancel(ids: tuple[str, ...], as_json: bool) -> None:
     """Cancel waiting jobs at once, and ask running jobs to stop."""
     with any_app() as app:
         ids = resolve_ids(app, ids)
+        results: dict[str, str] = {}
         with ProgressBar("cancelled", len(ids), hidden=as_json) as bar:
-            results = {
-                id: result for batch in _batches(ids, bar) for id, result in app.jobs.cancel(batch).results.items()
-            }
+            for batch in _batches(ids, bar):
+                results |= app.jobs.cancel(batch).results
         refused = [_why_not_cancelled(app, id, each) for id, each in results.items() if each not in _CANCEL_WORDS]
     _print_results(results, as_json, lambda result: _CANCEL_WORDS.get(result))
     _raise_refused(refused)
