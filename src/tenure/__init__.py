@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tenure.definition.job_function import JobFunction
     from tenure.definition.job_handle import JobHandle
     from tenure.definition.job_info import AttemptInfo, JobInfo
+    from tenure.definition.parent import PARENT_ERROR, PARENT_RESULT
     from tenure.definition.retry import Backoff, RetryAfter, RetryPolicy
     from tenure.errors import Cancel, Fail, Postpone, Retry, Snooze, TenureError
     from tenure.execution.outcome import Outcome
@@ -39,6 +40,8 @@ else:
         "Lane": "tenure.worker.lane",
         "Notification": "tenure.recipients",
         "Outcome": "tenure.execution.outcome",
+        "PARENT_ERROR": "tenure.definition.parent",
+        "PARENT_RESULT": "tenure.definition.parent",
         "Postpone": "tenure.errors",
         "Retry": "tenure.errors",
         "RetryAfter": "tenure.definition.retry",
@@ -63,6 +66,8 @@ else:
 
 __version__ = "0.1.0"
 __all__ = [
+    "PARENT_ERROR",
+    "PARENT_RESULT",
     "AttemptInfo",
     "Backoff",
     "Cancel",

@@ -32,7 +32,8 @@ from tenure.errors import InvalidJob, JobNotFound, UnknownHandler
 from tenure.events import Enqueued, Event, Leased, LeaseLost, Reaped, Settled
 from tenure.execution.attempt import Attempt, to_context
 from tenure.execution.error_outcome import facts_of_error
-from tenure.execution.outcome import Outcome, is_json, normalise
+from tenure.execution.outcome import NOTHING_PRINTED, Outcome, success
+from tenure.wire.envelope import wants_result
 from tenure.worker.pipeline import settlement
 
 _TRIM_CHUNK = 500
@@ -360,15 +361,8 @@ class ManualJob:
             context.leave(token)
 
     def succeeded(self, result: Any) -> Outcome:
-        output, length = normalise(result)
-        return Outcome(
-            kind="succeeded",
-            started=self._started,
-            seconds=self._seconds(),
-            output=output,
-            is_json=is_json(result),
-            output_length=length,
-        )
+        pass_on = wants_result(self.attempt.envelope)
+        return success(result, NOTHING_PRINTED, self._started, self._seconds(), pass_on=pass_on)
 
     def failed(self, error: BaseException | None, now: int, attempt: Attempt) -> Outcome:
         """The outcome of this attempt: what the error asks for, or a failure."""

@@ -261,7 +261,7 @@ class Sealer:
         handler = self.registry.resolve(job.handler, job.queue)
         check_may_leave_process(handler, opened.backend)
         callbacks = self._callbacks(job, opened, now, depth + 1) if job.has_followers else None
-        packed = handler.shape.pack(job.payload)
+        packed = handler.pack_follower(job.payload) if depth else handler.shape.pack(job.payload)
         envelope = opened.wire.envelope(job, packed, identifier, now, handler.version, callbacks)
         trace = self.tracing and self.tracing.current()
         return structs.replace(envelope, trace=trace) if trace else envelope
@@ -276,22 +276,30 @@ class Sealer:
         if depth > _MAX_DEPTH:
             raise InvalidJob(f"callbacks are nested deeper than {_MAX_DEPTH} jobs; use `chain` for a sequence of jobs")
 
-        def made(jobs: Sequence[Job]) -> tuple[Follower, ...]:
-            return tuple(self._follower(each, opened, now, depth) for each in jobs)
+        def made(kind: str) -> tuple[Follower, ...]:
+            return tuple(self._follower(each, kind, opened, now, depth) for each in getattr(job, kind))
 
-        return Callbacks(made(job.then), made(job.on_failure), made(job.finally_), made(job.chain))
+        return Callbacks(made("then"), made("on_failure"), made("finally_"), made("chain"))
 
     def follower(self, job: Job, opened: OpenBackend) -> Follower:
         """A follower that is not part of the message it follows, such as `on_dead`."""
-        return self._follower(job, opened, self.clock.now(), depth=1)
+        return self._follower(job, "on_failure", opened, self.clock.now(), depth=1)
 
-    def _follower(self, job: Job, opened: OpenBackend, now: int, depth: int) -> Follower:
+    def _follower(self, job: Job, kind: str, opened: OpenBackend, now: int, depth: int) -> Follower:
         if job.id is not None:
             raise InvalidJob(
                 f"job {job.id!r} follows another job and must not have an id; it gets one when it is enqueued"
             )
         message = self._envelope(job.replace(delay=0.0), opened, "", now, depth)
-        return Follower(message, job.delay)
+        handler = self.registry.get(job.handler)
+        wanted = handler.parent.unfilled(job.payload) if handler.parent.names() else handler.parent
+        unknown = {"then": wanted.error, "chain": wanted.error, "on_failure": wanted.result}.get(kind)
+        if unknown:
+            raise InvalidJob(
+                f"handler {job.handler!r} takes {unknown!r} from its parent, and a job in {kind} cannot have it: "
+                "then and chain give the result, on_failure the error, and finally_ both; give the argument"
+            )
+        return Follower(message, job.delay, wanted.result, wanted.error)
 
 
 def _message(job: Job, envelope: Envelope, identifier: str, body: bytes) -> Message:

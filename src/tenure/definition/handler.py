@@ -18,6 +18,14 @@ from tenure.definition.context import Breakers, Context, always_closed
 from tenure.definition.error_rules import ErrorMatch, ErrorRules, error_rules
 from tenure.definition.job import JobOptions, normalise
 from tenure.definition.limits import check_key
+from tenure.definition.parent import (
+    NO_PARENT_ARGUMENTS,
+    PARENT_ERROR,
+    PARENT_RESULT,
+    FollowerShape,
+    FromParent,
+    ParentArguments,
+)
 from tenure.definition.payload import PayloadShape, Shape, Upcaster, check_versions, upcast
 from tenure.definition.queues import Queues
 from tenure.definition.retry import Backoff, Policy, RetryPolicy, check_policy
@@ -62,6 +70,7 @@ class Handler:
     errors: ErrorRules | None = None
     bind: Callable[..., dict[str, Any]] | None = None
     context_parameter: str | None = None
+    parent: ParentArguments = NO_PARENT_ARGUMENTS
     in_process: bool = False
     version: int = 1
     upcasters: Mapping[int, Upcaster] = field(default_factory=dict)
@@ -71,6 +80,10 @@ class Handler:
     def unpack(self, payload: bytes, version: int) -> Any:
         """The payload as its declared type; a payload of an older version is converted first."""
         return self.shape.unpack(payload if version == self.version else upcast(payload, version, self.upcasters))
+
+    def pack_follower(self, payload: Any) -> bytes:
+        """The payload of a job that follows another, which may lack the arguments that come from that job."""
+        return self.shape.pack_follower(payload) if isinstance(self.shape, FollowerShape) else self.shape.pack(payload)
 
     def with_middleware(self, middleware: Sequence[Middleware]) -> "Handler":
         """The same handler with its call wrapped."""
@@ -92,10 +105,17 @@ def from_function(key: str, function: Callable[..., Any], options: HandlerOption
     check_key(key)
     refuse_generator(function, f"handler {key!r}")
     parameters, wants_context = _parameters(function)
-    arguments = _arguments_type(key, function, parameters)
+    parent = _parent_arguments(key, parameters)
+
+    def shape_without(names: Iterable[str]) -> Shape:
+        carried = [parameter for parameter in parameters if parameter.name not in names]
+        arguments = _arguments_type(key, function, carried)
+        return _shape(function, arguments, rebuild=lambda payload: arguments(**payload))
+
     handler = Handler(
         key=key,
-        shape=_shape(function, arguments, rebuild=lambda payload: arguments(**payload)),
+        shape=FollowerShape(key, parent, shape_without) if parent.names() else shape_without(()),
+        parent=parent,
         call=_function_call(function, parameters, wants_context),
         is_async=is_async(function),
         bind=_binder(key, parameters),
@@ -208,6 +228,16 @@ def _parameters(function: Callable[..., Any], skip: int = 0) -> tuple[list[inspe
     return parameters, wants_context
 
 
+def _parent_arguments(key: str, parameters: Sequence[inspect.Parameter]) -> ParentArguments:
+    names: dict[Any, list[str]] = {PARENT_RESULT: [], PARENT_ERROR: []}
+    for parameter in parameters:
+        if isinstance(parameter.default, FromParent):
+            names[parameter.default].append(parameter.name)
+    if any(len(each) > 1 for each in names.values()):
+        raise InvalidHandler(f"handler {key!r} takes the same value from its parent twice; use one of the parameters")
+    return ParentArguments("".join(names[PARENT_RESULT]), "".join(names[PARENT_ERROR]))
+
+
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function, include_extras=True)
@@ -232,7 +262,7 @@ def _arguments_type(key: str, function: Callable[..., Any], parameters: list[ins
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for parameter in parameters:
         declared = hints.get(parameter.name, Any)
-        if parameter.default is parameter.empty:
+        if parameter.default is parameter.empty or isinstance(parameter.default, FromParent):
             fields.append((parameter.name, declared))
         else:
             fields.append(

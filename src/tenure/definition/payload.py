@@ -69,6 +69,11 @@ def _misfit(payload: Any, error: Exception) -> str:
     return f"the payload does not fit its handler: {error}{cause}"
 
 
+def to_json(value: Any) -> bytes:
+    """The value as a payload would carry it; raises TypeError or ValueError if JSON cannot."""
+    return _encoder.encode(value)
+
+
 def check_versions(key: str, version: int, upcasters: Mapping[int, Upcaster]) -> None:
     """Refuse a handler that could not read every older version of its payload."""
     if type(version) is not int or version < 1:

@@ -32,11 +32,10 @@ from tenure.execution.outcome import (
     Printed,
     PrintedText,
     UsageMeter,
-    is_json,
-    normalise,
     outcome_now,
+    success,
 )
-from tenure.wire.envelope import Envelope
+from tenure.wire.envelope import Envelope, wants_result
 
 logger = logging.getLogger(__name__)
 
@@ -242,15 +241,7 @@ class RunningAttempt(Struct, frozen=True):
         seconds = perf_counter() - self.begun
         if result is None and printed is NOTHING_PRINTED:  # most handlers return and print nothing
             return Outcome(kind="succeeded", started=self.started, seconds=seconds)
-        output, length = normalise(result, printed)
-        return Outcome(
-            kind="succeeded",
-            started=self.started,
-            seconds=seconds,
-            output=output,
-            is_json=is_json(result),
-            output_length=length,
-        )
+        return success(result, printed, self.started, seconds, pass_on=wants_result(self.attempt.envelope))
 
     def failed(self, error: BaseException, now: int) -> Outcome:
         """The outcome of an attempt that raised: what the handler asked for, or what went wrong.

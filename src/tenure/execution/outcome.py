@@ -18,6 +18,7 @@ from msgspec import Struct, structs
 from tenure.definition.callables import refuse_lazy
 from tenure.definition.context import current_context
 from tenure.definition.failure import Failure, storable
+from tenure.definition.payload import to_json
 from tenure.errors import InvalidHandler
 from tenure.execution.raw_output import RawOutput
 from tenure.guards.guard import Refusal
@@ -76,7 +77,8 @@ class Outcome(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     `started` is UTC microseconds.
     `refusal` comes from the guard that the handler met while it ran; the job waits for that guard.
     `cpu` is in seconds. `memory` is the peak of the process in bytes. With `is_json`, `output` is the result as JSON.
-    `output_length` is the full length of an output that was cut.
+    `output_length` is the full length of an output that was cut. `result` is the returned value as JSON, if a job that
+    follows takes it; None if it is None, or cannot be passed on.
     """
 
     kind: OutcomeKind
@@ -91,6 +93,7 @@ class Outcome(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     is_json: bool = False
     refusal: Refusal | None = None
     output_length: int | None = None
+    result: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -115,6 +118,29 @@ class Printed(NamedTuple):
 
 
 NOTHING_PRINTED = Printed()
+
+
+def success(value: Any, printed: Printed, started: int, seconds: float, *, pass_on: bool) -> Outcome:
+    """The outcome of a handler that returned this value; with `pass_on`, a job that follows takes the value."""
+    output, length = normalise(value, printed)
+    return Outcome(
+        kind="succeeded",
+        started=started,
+        seconds=seconds,
+        output=output,
+        is_json=is_json(value),
+        output_length=length,
+        result=_result_to_pass_on(value) if pass_on else None,
+    )
+
+
+def _result_to_pass_on(value: Any) -> str | None:
+    """A result as JSON for the jobs that follow; None if JSON cannot carry it, or if it is too long."""
+    try:
+        text = to_json(value).decode()
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        return None
+    return text if len(text) <= MAX_OUTPUT else None
 
 
 def normalise(value: Any, printed: Printed = NOTHING_PRINTED) -> tuple[str | None, int | None]:

@@ -90,10 +90,15 @@ class Envelope(Struct, frozen=True, rename="camel"):
 
 
 class Follower(Struct, frozen=True, omit_defaults=True):
-    """A job to enqueue `delay` seconds after another has ended; the seal of the other job covers it."""
+    """A job to enqueue `delay` seconds after another has ended; the seal of the other job covers it.
+
+    `result` and `error` name the arguments that get the result and the error of the other job.
+    """
 
     message: Envelope
     delay: Delay = 0.0
+    result: str = ""
+    error: str = ""
 
 
 class Callbacks(Struct, frozen=True, omit_defaults=True, rename={"on_failure": "onFailure", "finally_": "finally"}):
@@ -122,6 +127,7 @@ _BEFORE_PAYLOAD = b',"payload":'
 _BEFORE_IDENTIFIER = b',"identifier":'
 _encoder = msgspec.json.Encoder(enc_hook=plain_text)
 _decoder = msgspec.json.Decoder(Envelope)
+_members = msgspec.json.Decoder(dict[str, Raw])
 _SHALLOW = 2 * (MAX_DEPTH - 1)  # bytes: a shorter payload is not too deep
 # Together with the members that every envelope has: no shorter message is too deep.
 _SHORT = len(_encoder.encode(Envelope(1, "", "", Raw(b""), "", 0, 0, 0, "", "", "", None))) + _SHALLOW
@@ -182,8 +188,13 @@ class Wire:
             self._authorise(envelope.kid, envelope)
         return envelope
 
-    def seal_follower(self, follower: Follower, identifier: str, now: int, meta: dict[str, Any]) -> bytes:
-        """The message of a job that follows another, signed with our own key, with these entries added to its meta."""
+    def seal_follower(
+        self, follower: Follower, identifier: str, now: int, meta: dict[str, Any], arguments: dict[str, Raw]
+    ) -> bytes:
+        """The message of a job that follows another, signed with our own key.
+
+        The entries of `meta` are added to its meta, and the `arguments`, which are JSON, to its payload.
+        """
         envelope = follower.message
         due = now + round(follower.delay * 1_000_000)
         return self.seal_envelope(
@@ -193,6 +204,7 @@ class Wire:
                 identifier=identifier,
                 schedule=to_datetime(due) if follower.delay else envelope.schedule,
                 meta={**({} if envelope.meta is UNSET else envelope.meta), **meta},
+                payload=_with_arguments(envelope.payload, arguments) if arguments else envelope.payload,
                 created_at=to_datetime(now),
             )
         )
@@ -361,6 +373,19 @@ def followers(envelope: Envelope, ending: EndState) -> Iterator[tuple[str, Follo
             yield follower_id(envelope.identifier, f"{kind}:{number}"), follower
     if ending == "done" and callbacks.chain:
         yield follower_id(envelope.identifier, "chain"), _first_of_chain(callbacks.chain)
+
+
+def wants_result(envelope: Envelope) -> bool:
+    """Whether a job that follows this one takes its result."""
+    callbacks = envelope.callbacks
+    if callbacks is UNSET:
+        return False
+    return any(follower.result for follower in (*callbacks.then, *callbacks.chain, *callbacks.finally_))
+
+
+def _with_arguments(payload: Raw, arguments: dict[str, Raw]) -> Raw:
+    members = _members.decode(payload)
+    return Raw(_encoder.encode({**members, **arguments}))
 
 
 def _first_of_chain(chain: tuple[Follower, ...]) -> Follower:

@@ -67,7 +67,7 @@ class Pipeline:
         self._registry = registry
         self.clock = clock
         self._defaults = defaults
-        self._callbacks = CallbackMessages(wire, clock, defaults.on_dead)
+        self._callbacks = CallbackMessages(wire, clock, defaults.on_dead, defaults.max_output)
         self._warned: dict[tuple[str, str], int] = {}  # when the worker last warned, by queue and reason
         self.worker: str | None = None  # the name of the worker, set when there is one
         self.guards = guards or GuardHolder(MemoryStore(clock))
@@ -109,7 +109,7 @@ class Pipeline:
             verdict = decide(attempt, outcome, self._defaults.retry, run, suspect_after=self._defaults.suspect_after)
             if attempt.envelope.callbacks is UNSET and type(verdict) is not Abandon:
                 return verdict  # most jobs: their end enqueues nothing
-            return self._callbacks.attach(verdict, attempt.envelope)
+            return self._callbacks.attach(verdict, attempt.envelope, outcome)
         except Exception as error:
             return self.bury(attempt.ticket, error)
 

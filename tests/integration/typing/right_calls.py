@@ -4,6 +4,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
 from tenure import (
+    PARENT_ERROR,
+    PARENT_RESULT,
     Backoff,
     Cancel,
     Context,
@@ -89,6 +91,15 @@ def without_options(numbers: list[int]) -> None: ...
 def nothing() -> None: ...
 
 
+@app.job
+def archive(name: str, sent: str = PARENT_RESULT, error: str | None = PARENT_ERROR) -> None: ...
+
+
+@app.job
+def count(sent: str = PARENT_RESULT) -> int:
+    return len(sent)
+
+
 class Report:
     max_retries = 2
     retry_on = (ConnectionError, TimeoutError)
@@ -140,6 +151,9 @@ assert_type(app.enqueue(fetch, "https://a.example"), JobHandle[bytes])
 assert_type(app.schedule(send, user_id=7).daily_at("02:00"), ScheduleBuilder)
 assert_type(app.schedule(nothing).hourly(), ScheduleBuilder)
 assert_type(send.using(then=nothing, chain=[nothing, send.build(7)]).build(7), Job)
+assert_type(send.using(then=[archive.build("a"), count], finally_=archive.build(name="a")).build(7), Job)
+assert_type(app.schedule(send, user_id=7).every("10s"), ScheduleBuilder)
+assert_type(app.schedule(send, user_id=7).every(timedelta(minutes=90)), ScheduleBuilder)
 assert_type(app.define("report", {"month": 6}).then(nothing, app.define("report")), JobBuilder)
 assert_type(app.define("report", {"month": 6}).named("monthly").queue("reports").max_retries(3), JobBuilder)
 assert_type(app.define("report", {"month": 6}).daily_at("02:00").dispatch(), JobHandle[Any])
