@@ -163,11 +163,12 @@ class JobChanges:
         return Message(
             id=id,
             queue=envelope.queue,
-            body=wire.seal_follower(Follower(again), id, now, {RETRY_OF: old}),
+            body=wire.seal_follower(Follower(again), id, now, {RETRY_OF: old}, {}),
             handler=envelope.job,
             name=envelope.name,
             priority=envelope.priority,
             unique=None if envelope.unique is UNSET else envelope.unique,
+            tags=() if envelope.tags is UNSET else tuple(envelope.tags),
         )
 
 

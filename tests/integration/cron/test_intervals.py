@@ -16,10 +16,10 @@ def clock():
     return FakeClock(START)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "redis"])
 def app(request, tmp_path, clock):
-    url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/jobs.db?synchronous=normal"
-    app = Tenure(url, clock=clock)
+    url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/jobs.db?synchronous=normal"}.get(request.param)
+    app = Tenure(url or request.getfixturevalue("redis_url"), clock=clock, environment="development")
 
     @app.job
     def poll() -> None: ...
