@@ -1,95 +1,318 @@
-"""For async callers: a thin façade that enqueues without blocking the event loop.
+"""`app.aio`: what async callers need; no call blocks the event loop.
 
-Calls made while others are under way are sent together: a thousand concurrent enqueues need a few round trips.
+Calls run in a few threads of their own, so other users of the loop's default executor do not hold them up. A wait for
+the end of a job takes no thread: one thread of the app waits for all of them. Enqueues made while others are under way
+are sent together: a thousand concurrent ones need a few round trips.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+import contextvars
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from typing import Any, Generic, Protocol, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
+from tenure.backends.job_waiter import JobWaiter
+from tenure.definition.duration import Duration, to_seconds
 from tenure.definition.job import Job
+from tenure.definition.job_handle import JobClient, JobHandle
+from tenure.definition.job_info import JobInfo
+from tenure.definition.job_search import JobSearch
+from tenure.definition.moment import When
+from tenure.errors import ResultTimeout
+from tenure.events import CancelResult, RescheduleResult
 
+T = TypeVar("T")
+R = TypeVar("R")
 Loop = asyncio.AbstractEventLoop
+JobOf = tuple[Job, str | None]
+IdOf = tuple[str, str | None]
+_THREADS = 4  # two serve batches of enqueues and of results; the others keep single calls from waiting for these
+_PAGE = 100  # jobs that a search reads in one call
 
 
-class EnqueuingApp(Protocol):
-    """The methods of a Tenure app that this module calls."""
+class Waiters(Protocol):
+    """The waiters of an app, one for each backend."""
 
-    def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> Sequence[str]: ...
+    def get(self, backend: str | None) -> JobWaiter: ...
 
-    def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> Sequence[str | Exception]: ...
+    def known(self, backend: str | None) -> JobWaiter | None: ...
+
+
+class Jobs(Protocol):
+    """The members of `app.jobs` that this module uses."""
+
+    def on(self, backend: str) -> "Jobs": ...
+
+    def get(self, id: str) -> JobInfo: ...
+
+    def find(self, *, after: str | None = None, **search: Unpack[JobSearch]) -> Iterable[JobInfo]: ...
+
+    def wait(self, ids: Iterable[str], timeout: Duration | None = None) -> dict[str, JobInfo]: ...
+
+
+class AsyncApp(Protocol):
+    """The members of a Tenure app that this module uses."""
+
+    @property
+    def waiters(self) -> Waiters: ...
+
+    @property
+    def jobs(self) -> Jobs: ...
+
+    def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any]]: ...
+
+    def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any] | Exception]: ...
+
+    def cancel(self, id: str, backend: str | None = None) -> CancelResult: ...
+
+    def reschedule(
+        self, id: str, *, delay: Duration = 0, at: When | None = None, backend: str | None = None
+    ) -> RescheduleResult: ...
 
 
 class Async:
-    """`jobs = Async(app)`, then `await jobs.enqueue(send_welcome.build(user_id=42))`. One object serves all loops."""
+    """`await app.aio.enqueue(job)`, `await app.aio.result(id)` and more; one object serves all loops and processes."""
 
-    def __init__(self, app: EnqueuingApp) -> None:
+    def __init__(self, app: AsyncApp, client_of: Callable[[str | None], JobClient]) -> None:
+        """`client_of` gives the client of a backend."""
         self._app = app
-        self._batchers: WeakKeyDictionary[Loop, _EnqueueBatcher] = WeakKeyDictionary()
+        self._client_of = client_of
+        self._threads = Threads()
+        self._enqueues: Batchers[JobOf, JobHandle[Any]] = Batchers(self._threads, self._enqueue_each)
+        self._ends: Batchers[IdOf, JobInfo] = Batchers(self._threads, self._ended_each)
 
-    async def enqueue(self, job: Job, backend: str | None = None) -> str:
-        """Put one job on its queue; returns its id once it is stored.
+    async def enqueue(self, job: Job, backend: str | None = None) -> JobHandle[Any]:
+        """Put one job on its queue; returns its handle once it is stored.
 
         If the call is cancelled before the job was sent, the job is not sent. If it is cancelled later, the job may
         have been stored.
         """
-        loop = asyncio.get_running_loop()
-        if loop not in self._batchers:
-            self._batchers[loop] = _EnqueueBatcher(self._app)
-        return await self._batchers[loop].add(job, backend, loop)
+        if not isinstance(job, Job):
+            raise TypeError(
+                f"enqueue needs a job, got {job!r}; for a function write `await function.aenqueue(...)`, or build the "
+                "job with `function.build(...)`"
+            )
+        return await self._enqueues.add((job, backend))
 
-    async def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> Sequence[str]:
+    async def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any]]:
         """Put many jobs, a thousand in each round trip; each thousand is stored completely or not at all."""
-        return await asyncio.to_thread(self._app.enqueue_many, list(jobs), backend)
+        return await self._threads.run(self._app.enqueue_many, list(jobs), backend)
+
+    async def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any] | Exception]:
+        """Put independent jobs; returns the handle of each, or the error that refused it."""
+        return await self._threads.run(self._app.enqueue_each, list(jobs), backend)
+
+    async def result(self, id: str, timeout: Duration | None = None, backend: str | None = None) -> Any:  # noqa: ASYNC109 - as `result` of a handle
+        """The return value of a job, once it has ended; raises if the job did not succeed.
+
+        A timeout of None waits without limit, and 0 asks once.
+        """
+        return await JobHandle(id, self._client_of(backend)).aresult(timeout)
+
+    async def wait_for_end(self, id: str, seconds: float | None, backend: str | None = None) -> JobInfo:
+        """Wait until a job has ended, without limit if `seconds` is None; 0 asks once."""
+        give_up = None if seconds is None else time.monotonic() + seconds
+        while True:
+            left = None if give_up is None else max(0.0, give_up - time.monotonic())
+            if left != 0 and not await self._ends_within([id], left, backend):
+                raise ResultTimeout(f"job {str(id)!r} has not ended within {seconds:g} s")
+            try:
+                return await self._ends.add((str(id), backend))
+            except ResultTimeout:
+                if left == 0:
+                    raise
+                # a dead letter was replayed between its end and the call: it has not ended any more
+
+    async def wait(
+        self,
+        ids: Iterable[str],
+        timeout: Duration | None = None,  # noqa: ASYNC109 - as `app.jobs.wait`
+        backend: str | None = None,
+    ) -> dict[str, JobInfo]:
+        """Wait until all these jobs have ended; returns what `app.jobs.wait` returns."""
+        wanted = list(ids)
+        await self._ends_within(wanted, None if timeout is None else to_seconds(timeout, "timeout"), backend)
+        return await self._threads.run(self._jobs(backend).wait, wanted, 0)
+
+    async def get(self, id: str, backend: str | None = None) -> JobInfo:
+        """All that is known about a job."""
+        return await self._threads.run(lambda: self._jobs(backend).get(id))
+
+    async def find(
+        self, *, backend: str | None = None, after: str | None = None, **search: Unpack[JobSearch]
+    ) -> AsyncIterator[JobInfo]:
+        """The jobs that `app.jobs.find` finds with these arguments, read page by page while you iterate."""
+        found = await self._threads.run(lambda: iter(self._jobs(backend).find(after=after, **search)))
+        while page := await self._threads.run(lambda: list(islice(found, _PAGE))):
+            for job in page:
+                yield job
+
+    async def cancel(self, id: str, backend: str | None = None) -> CancelResult:
+        """As `app.cancel`."""
+        return await self._threads.run(self._app.cancel, id, backend)
+
+    async def reschedule(
+        self, id: str, *, delay: Duration = 0, at: When | None = None, backend: str | None = None
+    ) -> RescheduleResult:
+        """As `app.reschedule`."""
+        return await self._threads.run(partial(self._app.reschedule, id, delay=delay, at=at, backend=backend))
+
+    def close(self) -> None:
+        """Finish the calls that are under way, and end the threads; the next call starts new ones."""
+        self._threads.close()
+
+    async def _ends_within(self, ids: list[str], seconds: float | None, backend: str | None) -> bool:
+        """Wait until these jobs have ended; False if the time was over before."""
+        waiter = self._app.waiters.known(backend)
+        if waiter is None:
+            waiter = await self._threads.run(self._app.waiters.get, backend)
+        loop = asyncio.get_running_loop()
+        ended: list[asyncio.Future[Exception | None]] = [loop.create_future() for _ in ids]
+        waits = [waiter.watch(str(id), partial(_tell, loop, each)) for id, each in zip(ids, ended, strict=True)]
+        try:
+            done, left = await asyncio.wait(ended, timeout=seconds) if ended else (set(), set())
+        finally:
+            for wait, each in zip(waits, ended, strict=True):
+                waiter.forget(wait)
+                each.cancel()
+        for each in done:
+            if error := each.result():
+                raise error
+        return not left
+
+    def _jobs(self, backend: str | None) -> Jobs:
+        return self._app.jobs if backend is None else self._app.jobs.on(backend)
+
+    def _enqueue_each(self, calls: list[JobOf]) -> list[JobHandle[Any] | Exception]:
+        answers: dict[int, JobHandle[Any] | Exception] = {}
+        for backend in dict.fromkeys(backend for _, backend in calls):
+            positions = [position for position, call in enumerate(calls) if call[1] == backend]
+            found = self._app.enqueue_each([calls[position][0] for position in positions], backend)
+            answers |= zip(positions, found, strict=True)
+        return [answers[position] for position in range(len(calls))]
+
+    def _ended_each(self, calls: list[IdOf]) -> list[JobInfo | Exception]:
+        return [_answer(partial(self._client_of(backend).wait, id, 0)) for id, backend in calls]
 
 
-class _EnqueueCall(NamedTuple):
-    job: Job
-    backend: str | None
-    answer: "asyncio.Future[str]"
+class Threads:
+    """A few threads, made at the first call; a child process after a fork makes its own."""
+
+    def __init__(self) -> None:
+        self._of_process: dict[int, ThreadPoolExecutor] = {}
+
+    async def run(self, call: Callable[..., T], *given: Any) -> T:
+        """Call a function in a thread, with the context variables of the caller."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        self.send(loop, partial(contextvars.copy_context().run, call, *given), partial(_settle, answer))
+        return await answer
+
+    def send(self, loop: Loop, call: Callable[[], T], deliver: Callable[["Future[T]"], None]) -> None:
+        """Call a function in a thread, and then `deliver` in the loop; a loop that was closed gets nothing."""
+
+        def deliver_soon(done: "Future[T]") -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(deliver, done)
+
+        try:
+            sent = self._executor().submit(call)
+        except RuntimeError:  # another thread has closed the app meanwhile
+            sent = self._executor().submit(call)
+        sent.add_done_callback(deliver_soon)
+
+    def close(self) -> None:
+        executor = self._of_process.pop(os.getpid(), None)
+        if executor is not None:
+            executor.shutdown()
+
+    def _executor(self) -> ThreadPoolExecutor:
+        executor = self._of_process.get(os.getpid())
+        if executor is None:  # of two that two loops make at once, the first is kept
+            new = ThreadPoolExecutor(_THREADS, thread_name_prefix="tenure-aio")
+            executor = self._of_process.setdefault(os.getpid(), new)
+        return executor
 
 
-class _EnqueueBatcher:
+class Batchers(Generic[T, R]):
+    """A batcher for each loop."""
+
+    def __init__(self, threads: Threads, send: Callable[[list[T]], list[R | Exception]]) -> None:
+        self._threads = threads
+        self._send = send
+        self._of_loop: WeakKeyDictionary[Loop, Batcher[T, R]] = WeakKeyDictionary()
+
+    def add(self, item: T) -> Awaitable[R]:
+        """The answer for this item, which is sent with others."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._of_loop:
+            self._of_loop[loop] = Batcher(self._threads, self._send)
+        return self._of_loop[loop].add(item, loop)
+
+
+class Batcher(Generic[T, R]):
     """The calls of one loop. While one batch is under way, new calls collect for the next one."""
 
-    def __init__(self, app: EnqueuingApp) -> None:
-        self._app = app
-        self._calls: list[_EnqueueCall] = []
+    def __init__(self, threads: Threads, send: Callable[[list[T]], list[R | Exception]]) -> None:
+        self._threads = threads
+        self._send_batch = send
+        self._calls: list[tuple[T, asyncio.Future[R]]] = []
         self._is_under_way = False
 
-    def add(self, job: Job, backend: str | None, loop: Loop) -> "asyncio.Future[str]":
-        call = _EnqueueCall(job, backend, loop.create_future())
-        self._calls.append(call)
+    def add(self, item: T, loop: Loop) -> "asyncio.Future[R]":
+        answer: asyncio.Future[R] = loop.create_future()
+        self._calls.append((item, answer))
         if not self._is_under_way:
             self._is_under_way = True
             loop.call_soon(self._send, loop)  # after the calls that are made in this turn of the loop
-        return call.answer
+        return answer
 
     def _send(self, loop: Loop) -> None:
-        calls = [call for call in self._calls if not call.answer.done()]
+        calls = [(item, answer) for item, answer in self._calls if not answer.done()]
         self._calls = []
         if not calls:
             self._is_under_way = False
             return
-        sending = loop.run_in_executor(None, self._enqueue, calls)
-        sending.add_done_callback(lambda done: self._answer(calls, done, loop))
+        items, answers = [item for item, _ in calls], [answer for _, answer in calls]
+        self._threads.send(loop, partial(self._send_batch, items), partial(self._answer, answers, loop))
 
-    def _answer(self, calls: list[_EnqueueCall], done: "asyncio.Future[list[str | Exception]]", loop: Loop) -> None:
+    def _answer(self, answers: list["asyncio.Future[R]"], loop: Loop, done: "Future[list[R | Exception]]") -> None:
         error = done.exception()
-        for call, answer in zip(calls, done.result() if error is None else [error] * len(calls), strict=True):
-            if call.answer.done():
-                continue  # its caller was cancelled
-            if isinstance(answer, BaseException):
-                call.answer.set_exception(answer)
-            else:
-                call.answer.set_result(answer)
+        for answer, found in zip(answers, done.result() if error is None else [error] * len(answers), strict=True):
+            if not answer.done():  # else its caller was cancelled
+                answer.set_exception(found) if isinstance(found, BaseException) else answer.set_result(found)
         self._send(loop)
 
-    def _enqueue(self, calls: list[_EnqueueCall]) -> list[str | Exception]:
-        answers: dict[int, str | Exception] = {}
-        for backend in dict.fromkeys(call.backend for call in calls):
-            positions = [position for position, call in enumerate(calls) if call.backend == backend]
-            found = self._app.enqueue_each([calls[position].job for position in positions], backend)
-            answers |= zip(positions, found, strict=True)
-        return [answers[position] for position in range(len(calls))]
+
+def _answer(call: Callable[[], T]) -> T | Exception:
+    try:
+        return call()
+    except Exception as error:  # any error belongs to this caller alone
+        return error
+
+
+def _settle(answer: "asyncio.Future[T]", done: "Future[T]") -> None:
+    if answer.done():
+        return  # its caller was cancelled
+    error = done.exception()
+    if error is None:
+        answer.set_result(done.result())
+    else:
+        answer.set_exception(error)
+
+
+def _tell(loop: Loop, ended: "asyncio.Future[Exception | None]", error: Exception | None) -> None:
+    """Tell a coroutine, from the waiter's thread, that its job has ended."""
+
+    def settle() -> None:
+        if not ended.done():  # else its caller was cancelled, or has given up
+            ended.set_result(error)
+
+    with suppress(RuntimeError):  # the loop is closed
+        loop.call_soon_threadsafe(settle)

@@ -3,12 +3,15 @@
 Listeners observe and cannot change anything.
 """
 
+import inspect
 import logging
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Literal, get_args
 
 from msgspec import Struct
+
+from tenure.errors import InvalidHandler
 
 logger = logging.getLogger(__name__)
 
@@ -178,6 +181,12 @@ class Listeners:
         return bool(self._listeners or self._others)
 
     def add(self, listener: Listener) -> None:
+        if inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(getattr(listener, "__call__", None)):  # noqa: B004 - an object whose call is async
+            raise InvalidHandler(
+                f"the listener {listener!r} is async, and a listener is called in the thread of the step, where no "
+                "event loop runs; make it a plain function, which may hand the event over to your loop with "
+                "loop.call_soon_threadsafe"
+            )
         self._listeners.append(listener)
 
     def remove(self, listener: Listener) -> None:

@@ -2,6 +2,9 @@
 
 import logging
 
+import pytest
+
+from tenure.errors import InvalidHandler
 from tenure.events import Leased, Listeners
 
 EVENT = Leased("default", ("id-1",))
@@ -40,3 +43,18 @@ def test_listeners_are_true_once_there_is_one():
 
 def test_an_event_without_listeners_is_nothing():
     Listeners().emit(EVENT)
+
+
+class AsyncListener:
+    async def __call__(self, event):
+        """Would never be awaited."""
+
+
+async def async_listener(event):
+    """Would never be awaited."""
+
+
+@pytest.mark.parametrize("listener", [async_listener, AsyncListener()])
+def test_an_async_listener_is_refused_because_it_would_never_be_awaited(listener):
+    with pytest.raises(InvalidHandler, match="is async, and a listener is called in the thread of the step"):
+        Listeners().add(listener)

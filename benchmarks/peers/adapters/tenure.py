@@ -3,7 +3,6 @@
 from benchmarks.peers.bodies import BODIES
 from benchmarks.peers.place import AWAITS, FOLDER, LEASE, PEER, THREADS, URL, command
 from tenure import Backoff, Tenure
-from tenure.aio import Async
 from tenure.wire.signing import Key
 
 store = f"sqlite:///{FOLDER}/store.db" if URL.startswith("beanstalk:") else None
@@ -13,7 +12,7 @@ app = Tenure(URL, keys=[Key("bench", bytes(range(32))).dump()], store=store, **c
 calls = {
     name: app.job(name=name, max_retries=3, backoff=Backoff(strategy="none"))(body) for name, body in BODIES.items()
 }
-jobs = Async(app)
+jobs = app.aio
 
 RUNNERS = {
     "pause_sync": ("threads", THREADS),

@@ -1,6 +1,6 @@
 """AppClient: reads, awaits and changes single jobs of one backend; handles and `app.jobs` call it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -39,6 +39,7 @@ class AppClient:
     open_backend: Callable[[str | None], OpenBackend]
     producer: Producer
     waiters: Waiters
+    await_end_of: Callable[[str, float | None, str | None], Awaitable[JobInfo]]
     registry: Registry
     sensitive: tuple[str, ...]
     backend: str | None = None
@@ -61,6 +62,9 @@ class AppClient:
 
     def wait(self, id: str, timeout: float | None) -> JobInfo:
         return self.info(wait_for_end(self.parts, self.waiters, id, timeout, self.backend))
+
+    def await_end(self, id: str, timeout: float | None) -> Awaitable[JobInfo]:
+        return self.await_end_of(id, timeout, self.backend)
 
     def result_type(self, handler: str) -> Any:
         if self.type is not None:

@@ -6,7 +6,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 from tenure.definition.callables import check_function
 from tenure.definition.context import Context
 from tenure.definition.handler import HandlerOptions, Registry, from_function
-from tenure.definition.job_function import Enqueue, JobFunction
+from tenure.definition.job_function import AsyncEnqueue, Enqueue, JobFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -15,9 +15,10 @@ R = TypeVar("R")
 class Decorator:
     """Makes a function a job of an app."""
 
-    def __init__(self, registry: Registry, enqueue: Enqueue, options: HandlerOptions) -> None:
+    def __init__(self, registry: Registry, enqueue: Enqueue, aenqueue: AsyncEnqueue, options: HandlerOptions) -> None:
         self._registry = registry
         self._enqueue = enqueue
+        self._aenqueue = aenqueue
         self._options = options
 
     @overload
@@ -32,4 +33,4 @@ class Decorator:
         key = options.pop("name", None) or function.__name__
         handler = from_function(key, function, options)
         self._registry.add(handler)
-        return JobFunction(function, handler, self._enqueue)
+        return JobFunction(function, handler, self._enqueue, self._aenqueue)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Unpack
 
 from tenure.app.client import AppClient, open_message
 from tenure.app.job_changes import BulkResult, Change, JobChanges
@@ -18,34 +18,13 @@ from tenure.clock import MICROSECOND, Clock, to_microseconds
 from tenure.definition.duration import Duration, to_moment, to_seconds
 from tenure.definition.job_function import JobFunction
 from tenure.definition.job_info import JobInfo
+from tenure.definition.job_search import JobSearch
 from tenure.definition.moment import When
 from tenure.definition.queues import Queues
 from tenure.errors import InvalidFilter, JobNotFound, MessageRejected, PayloadErased, ResultTimeout
 from tenure.events import END_STATES, ENDED_WELL, JOB_STATES
 
 _PAGE = 100  # jobs of a page without a limit
-
-
-class JobSearch(TypedDict, total=False):
-    """Which jobs: those that match every given member; None is as good as none.
-
-    `state` is one state or several. `handler` is its key or its function. `newer` and `older` limit the time of the
-    end, or of the enqueue while a job has not ended: "2h" ago, or a datetime with a time zone. `text` is searched in
-    the id, name, reason, result and errors. A job has all of the `tags`, of which an index finds the first.
-    `meta` are members that the meta of a job must have: Tenure reads the message of every job that the other members
-    select. `limit` is the largest number of jobs.
-    """
-
-    state: str | Sequence[str] | None
-    queue: str | None
-    handler: "str | JobFunction[..., Any] | None"
-    name: str | None
-    tags: str | Sequence[str] | None
-    meta: Mapping[str, Any] | None
-    text: str | None
-    newer: Duration | datetime | None
-    older: Duration | datetime | None
-    limit: int | None
 
 
 @dataclass(frozen=True, slots=True)

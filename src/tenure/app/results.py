@@ -1,6 +1,5 @@
 """Job results and statistics."""
 
-import math
 import time
 from collections import Counter
 from collections.abc import Collection
@@ -24,18 +23,18 @@ def wait_for_end(
     An archive beside a broker knows only jobs that have run, so an unknown job may still be waiting.
     """
     jobs, may_wait = required(parts.jobs, "results or records of jobs"), parts.archive is not None
-    give_up = time.monotonic() + (math.inf if timeout is None else timeout)
+    give_up = None if timeout is None else time.monotonic() + timeout
     while True:
         record = jobs.find(id)
         if record is not None and record.state in END_STATES:
             return record
-        left = give_up - time.monotonic()
+        left = None if give_up is None else give_up - time.monotonic()
         if record is None and not (may_wait and timeout != 0):
             raise JobNotFound(f"no job {id!r} is known here; {_why(may_wait)}")
-        if left <= 0:
+        if left is not None and left <= 0:
             state = "not known to have run" if record is None else record.state
             raise ResultTimeout(f"job {id!r} is {state} and has not ended within {timeout:g} s")
-        waiters.get(backend).wait([id], None if timeout is None else left)
+        waiters.get(backend).wait([id], left)
 
 
 def _why(may_wait: bool) -> str:

@@ -2,9 +2,9 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
@@ -45,6 +45,7 @@ from tenure.definition.handler import HandlerOptions, Middleware, Registry, from
 from tenure.definition.job import Job
 from tenure.definition.job_function import JobFunction
 from tenure.definition.job_handle import JobHandle, handles
+from tenure.definition.job_info import JobInfo
 from tenure.definition.moment import When
 from tenure.definition.queues import QueueClass, Queues
 from tenure.definition.retry import RetryPolicy, check_policy
@@ -60,6 +61,9 @@ from tenure.permissions import Argument
 from tenure.recipients import Notification
 from tenure.worker.lane import Lane, RunnerKind, WorkerOptions
 from tenure.worker.worker import Worker
+
+if TYPE_CHECKING:
+    from tenure.aio import Async
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -109,8 +113,9 @@ class Tenure:
         self._producer = Producer(self._backends, self._sealer, self.listeners)
         self.waiters = Waiters(self.parts, self._backends.url)
         self._client = AppClient(
-            self.parts, self.open_backend, self._producer, self.waiters, self.registry, self.settings.sensitive
-        )
+            self.parts, self.open_backend, self._producer, self.waiters, self._await_end, self.registry,
+            self.settings.sensitive,
+        )  # fmt: skip
         self.jobs = AppJobs(self._client, self.queues, current_clock)
         self.schedules = schedules_of(self)
         self.guards = Guards(
@@ -135,7 +140,8 @@ class Tenure:
 
     def job(self, function: Any = None, /, **options: Unpack[HandlerOptions]) -> Any:
         """Make a function a job: `@app.job` or `@app.job(queue="emails", max_retries=3)`; `name` is its key."""
-        decorator = Decorator(self.registry, self._enqueue, {"max_retries": self.settings.max_retries, **options})
+        own: HandlerOptions = {"max_retries": self.settings.max_retries, **options}
+        decorator = Decorator(self.registry, self._enqueue, self._aenqueue, own)
         return decorator if function is None else decorator(function)
 
     def register(self, key: str, cls: type, /, **options: Unpack[HandlerOptions]) -> None:
@@ -363,10 +369,19 @@ class Tenure:
         """The opened backend of this name or URL, and its wire."""
         return self._backends.get(backend)
 
+    @cached_property
+    def aio(self) -> "Async":
+        """The methods for async callers: `await app.aio.enqueue(job)`, `await app.aio.result(id)`."""
+        from tenure.aio import Async  # asyncio is a third of the time of an import of Tenure
+
+        return Async(self, self._client.on)
+
     def close(self) -> None:
         """Close what was opened; the app opens it again when it is used again."""
         self.notifications.close()
         self.waiters.close()
+        if "aio" in vars(self):
+            self.aio.close()
         self._backends.close()
 
     def override(
@@ -404,6 +419,12 @@ class Tenure:
             self.settings, self.clock, self.registry, self.queues, self._worker_listeners, self._stores, self._sealer,
             self.guards.rules, self.retry, self.define,
         )  # fmt: skip
+
+    def _await_end(self, id: str, seconds: float | None, backend: str | None) -> Awaitable[JobInfo]:
+        return self.aio.wait_for_end(id, seconds, backend)
+
+    async def _aenqueue(self, job: Job) -> JobHandle[Any]:
+        return await self.aio.enqueue(job)
 
     def _breaker(self, name: str, context: Context) -> BreakerScope:
         return self.guards.breaker(name).within(context)

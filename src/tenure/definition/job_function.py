@@ -1,6 +1,6 @@
 """JobFunction: what `@app.job` makes of a function; it can be called, and enqueued with typed arguments."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
@@ -16,6 +16,7 @@ P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 Enqueue = Callable[..., JobHandle[Any]]
+AsyncEnqueue = Callable[..., Awaitable[JobHandle[Any]]]
 _OTHER_NAMES = {  # what other libraries call the methods of a job function
     **dict.fromkeys(("delay", "send", "defer", "kiq", "submit", "perform_async", "push"), "enqueue(...)"),
     **dict.fromkeys(("apply_async", "send_with_options", "schedule"), "using(delay=...).enqueue(...)"),
@@ -30,14 +31,16 @@ class JobFunction(Generic[P, R_co]):
     `R_co` is what a call returns: for an `async def` function a coroutine, whose result is the result of the job.
     """
 
-    def __init__(self, function: Callable[..., R_co], handler: Handler, enqueue: Enqueue) -> None:
+    def __init__(
+        self, function: Callable[..., R_co], handler: Handler, enqueue: Enqueue, aenqueue: AsyncEnqueue
+    ) -> None:
         update_wrapper(self, function)
         self.key = handler.key
         self.original = function
         self._context_parameter = handler.context_parameter
         self._is_async = handler.is_async
         self._enqueue = enqueue
-        self._default: Using[P, R_co] = Using(handler, Job(handler=handler.key, **handler.defaults), enqueue)
+        self._default: Using[P, R_co] = Using(handler, Job(handler=handler.key, **handler.defaults), enqueue, aenqueue)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Run the function here; one that takes a Context gets that of the running job, or one as `call` makes it."""
@@ -89,6 +92,19 @@ class JobFunction(Generic[P, R_co]):
         """Put one job on its queue; returns its handle, which is its id."""
         return self._enqueue(self._default.job_for(args, kwargs))
 
+    @overload
+    async def aenqueue(
+        self: "JobFunction[P, Coroutine[Any, Any, T]]", *args: P.args, **kwargs: P.kwargs
+    ) -> JobHandle[T]: ...
+
+    @overload
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]: ...
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[Any]:
+        """As `enqueue`, without blocking the event loop; calls that are made at once are stored together."""
+        handle: JobHandle[Any] = await self._default.aenqueue(*args, **kwargs)
+        return handle
+
     def build(self, *args: P.args, **kwargs: P.kwargs) -> Job:
         """The job that `enqueue` would send, not yet sent."""
         return self._default.job_for(args, kwargs)
@@ -112,9 +128,14 @@ class Using(Generic[P, R_co]):
     """A function together with the options that its jobs get."""
 
     def __init__(
-        self, handler: Handler, template: Job, enqueue: Enqueue, enqueue_options: dict[str, Any] | None = None
+        self,
+        handler: Handler,
+        template: Job,
+        enqueue: Enqueue,
+        aenqueue: AsyncEnqueue,
+        enqueue_options: dict[str, Any] | None = None,
     ) -> None:
-        """`enqueue` is called with a job and the `enqueue_options`."""
+        """`enqueue` and `aenqueue` are called with a job and the `enqueue_options`."""
         if handler.bind is None:
             raise InvalidHandler(
                 f"handler {handler.key!r} is not a function; define({handler.key!r}, payload) enqueues it"
@@ -122,6 +143,7 @@ class Using(Generic[P, R_co]):
         self._handler = handler
         self._template = template
         self._enqueue = enqueue
+        self._aenqueue = aenqueue
         self._enqueue_options = enqueue_options or {}
         self._bind = handler.bind
 
@@ -134,6 +156,16 @@ class Using(Generic[P, R_co]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[Any]:
         """Put one job on its queue; returns its handle, which is its id."""
         return self._enqueue(self.job_for(args, kwargs), **self._enqueue_options)
+
+    @overload
+    async def aenqueue(self: "Using[P, Coroutine[Any, Any, T]]", *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]: ...
+
+    @overload
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]: ...
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[Any]:
+        """As `enqueue`, without blocking the event loop; calls that are made at once are stored together."""
+        return await self._aenqueue(self.job_for(args, kwargs), **self._enqueue_options)
 
     def build(self, *args: P.args, **kwargs: P.kwargs) -> Job:
         """The job that `enqueue` would send, not yet sent. A job cannot hold a connection, so one is refused here."""
@@ -156,4 +188,4 @@ class Using(Generic[P, R_co]):
         With a `connection` to the jobs' database, `enqueue` joins its transaction; `wake` wakes workers at the commit.
         """
         joined = {"connection": connection, "wake": wake} if connection is not None else self._enqueue_options
-        return Using(self._handler, self._template.replace(**options), self._enqueue, joined)
+        return Using(self._handler, self._template.replace(**options), self._enqueue, self._aenqueue, joined)

@@ -1,7 +1,6 @@
 """JobHandle: the id of an enqueued job, as a text that can also wait for the result, cancel the job and more."""
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from tenure.definition.context import Progress
@@ -21,6 +20,10 @@ class JobClient(Protocol):
 
     def wait(self, id: str, timeout: float | None) -> JobInfo:
         """Wait until the job has ended; a timeout of None has no limit."""
+        ...
+
+    def await_end(self, id: str, timeout: float | None) -> Awaitable[JobInfo]:
+        """As `wait`, for an async caller."""
         ...
 
     def result_type(self, handler: str) -> Any:
@@ -74,13 +77,15 @@ class JobHandle(str, Generic[R_co]):
         A timeout of None waits without limit, and 0 asks once. Raises ResultTimeout if the job has not ended in time,
         JobFailed if it did not succeed, and InvalidResult if the stored result is not of the declared type.
         """
-        info = self._client.wait(self.id, None if timeout is None else to_seconds(timeout, "timeout"))
-        result: R_co = info.result_as(self._client.result_type(info.handler))
-        return result
+        return self._result_of(self._client.wait(self.id, _seconds(timeout)))
 
     async def aresult(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - the timeout of `result`
         """As `result`, without blocking the event loop."""
-        return await asyncio.to_thread(self.result, timeout)
+        return self._result_of(await self._client.await_end(self.id, _seconds(timeout)))
+
+    def _result_of(self, info: JobInfo) -> R_co:
+        result: R_co = info.result_as(self._client.result_type(info.handler))
+        return result
 
     def cancel(self) -> CancelResult:
         """Cancel the job: a waiting job ends as `cancelled`; a running job is `asked` to stop and is interrupted.
@@ -104,3 +109,7 @@ def handles(ids: Iterable[str], client: JobClient) -> list[JobHandle[Any]]:
     for handle in found:
         handle._client = client
     return found
+
+
+def _seconds(timeout: Duration | None) -> float | None:
+    return None if timeout is None else to_seconds(timeout, "timeout")

@@ -6,7 +6,6 @@ import threading
 import pytest
 
 from tenure import JobHandle, Tenure
-from tenure.aio import Async
 from tenure.backends.memory import MemoryBackend
 from tenure.definition.job import Job
 from tenure.errors import BackendError, BackendUnavailable, InvalidPayload, JobFailed, PartialPut, UnknownHandler
@@ -57,12 +56,12 @@ def refusing(app, monkeypatch, refuse):
 
 
 def test_an_awaited_enqueue_returns_the_id_of_a_stored_job(app, add):
-    id = asyncio.run(Async(app).enqueue(add.build(1, b=2)))
+    id = asyncio.run(app.aio.enqueue(add.build(1, b=2)))
     assert app.backend.jobs.find(id).state == "ready"
 
 
 def test_concurrent_enqueues_are_few_round_trips_in_their_order(app, add, puts):
-    jobs = Async(app)
+    jobs = app.aio
 
     async def main():
         return await asyncio.gather(*(jobs.enqueue(add.build(number)) for number in range(500)))
@@ -73,7 +72,7 @@ def test_concurrent_enqueues_are_few_round_trips_in_their_order(app, add, puts):
 
 
 def test_calls_made_while_a_batch_is_under_way_share_the_next(app, add, puts, monkeypatch):
-    jobs = Async(app)
+    jobs = app.aio
     begun, go_on = threading.Event(), threading.Event()
     put = app.backend.put
 
@@ -99,12 +98,12 @@ def test_calls_made_while_a_batch_is_under_way_share_the_next(app, add, puts, mo
 
 
 def test_enqueue_many_returns_every_id(app, add):
-    ids = asyncio.run(Async(app).enqueue_many(add.build(number) for number in range(30)))
+    ids = asyncio.run(app.aio.enqueue_many(add.build(number) for number in range(30)))
     assert app.backend.queues.counts()["default"]["ready"] == len(set(ids)) == 30
 
 
 def test_a_job_that_cannot_be_sealed_fails_its_own_caller_only(app, add):
-    jobs = Async(app)
+    jobs = app.aio
 
     async def main():
         return await asyncio.gather(
@@ -121,7 +120,7 @@ def test_a_job_that_cannot_be_sealed_fails_its_own_caller_only(app, add):
 
 
 def enqueue_five(app):
-    jobs = Async(app)
+    jobs = app.aio
 
     async def main():
         calls = [jobs.enqueue(Job(handler="add", payload={"a": number}, id=f"job-{number}")) for number in range(5)]
@@ -178,7 +177,7 @@ def test_on_the_sync_backend_each_job_runs_once_and_fails_its_own_caller():
 
 
 def test_a_call_that_is_given_up_before_it_is_sent_is_not_sent(in_memory):
-    jobs = Async(in_memory)
+    jobs = in_memory.aio
 
     async def main():
         given_up = asyncio.create_task(jobs.enqueue(Job(handler="add", payload={"a": 1})))
@@ -192,13 +191,13 @@ def test_a_call_that_is_given_up_before_it_is_sent_is_not_sent(in_memory):
 
 
 def test_one_facade_serves_many_loops(in_memory):
-    jobs = Async(in_memory)
+    jobs = in_memory.aio
     ids = {asyncio.run(jobs.enqueue(Job(handler="add", payload={"a": number}))) for number in range(3)}
     assert len(ids) == 3
 
 
 def test_another_backend_is_named_as_it_is_for_callers_that_block(in_memory):
-    jobs = Async(in_memory)
+    jobs = in_memory.aio
     job = Job(handler="add", payload={"a": 1})
 
     async def main():
