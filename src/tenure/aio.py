@@ -65,6 +65,8 @@ class AsyncApp(Protocol):
     @property
     def jobs(self) -> Jobs: ...
 
+    def open_backend(self, backend: str | None = None) -> Any: ...
+
     def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any]]: ...
 
     def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any] | Exception]: ...
@@ -79,16 +81,27 @@ class AsyncApp(Protocol):
 class Async:
     """`await app.aio.enqueue(job)`, `await app.aio.result(id)` and more; one object serves all loops and processes."""
 
-    def __init__(self, app: AsyncApp, client_of: Callable[[str | None], JobClient]) -> None:
-        """`client_of` gives the client of a backend."""
+    def __init__(
+        self,
+        app: AsyncApp,
+        client_of: Callable[[str | None], JobClient],
+        enqueue_in_transaction: Callable[..., Awaitable[str]],
+    ) -> None:
+        """`client_of` gives the client of a backend; `enqueue_in_transaction` returns the id of the job."""
         self._app = app
         self._client_of = client_of
+        self._enqueue_in_transaction = enqueue_in_transaction
         self._threads = Threads()
         self._enqueues: Batchers[JobOf, JobHandle[Any]] = Batchers(self._threads, self._enqueue_each)
         self._ends: Batchers[IdOf, JobInfo] = Batchers(self._threads, self._ended_each)
 
-    async def enqueue(self, job: Job, backend: str | None = None) -> JobHandle[Any]:
+    async def enqueue(
+        self, job: Job, backend: str | None = None, *, connection: Any = None, wake: bool = False
+    ) -> JobHandle[Any]:
         """Put one job on its queue; returns its handle once it is stored.
+
+        With an async `connection` to the backend's database the job joins its transaction: committed together, or
+        never.
 
         If the call is cancelled before the job was sent, the job is not sent. If it is cancelled later, the job may
         have been stored.
@@ -98,7 +111,11 @@ class Async:
                 f"enqueue needs a job, got {job!r}; for a function write `await function.aenqueue(...)`, or build the "
                 "job with `function.build(...)`"
             )
-        return await self._enqueues.add((job, backend))
+        if connection is None:
+            return await self._enqueues.add((job, backend))
+        await self._threads.run(self._app.open_backend, backend)  # at its first use it takes long
+        id = await self._enqueue_in_transaction(job, backend, connection, wake=wake)
+        return JobHandle(id, self._client_of(backend))
 
     async def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any]]:
         """Put many jobs, a thousand in each round trip; each thousand is stored completely or not at all."""

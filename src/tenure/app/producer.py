@@ -9,9 +9,10 @@ from itertools import islice
 from typing import Any, Literal, TypeVar
 
 from tenure.app.open_backends import OpenBackend, OpenBackends, Sealer
-from tenure.app.stores import Put, put_unique, require_unique
+from tenure.app.stores import Put, existing_job, put_unique, require_unique
 from tenure.backends.contract import Backend
 from tenure.backends.messages import Message, enqueued_events
+from tenure.backends.parts import Transactions
 from tenure.backends.records import CancelResult, RescheduleResult
 from tenure.backends.url import without_secrets
 from tenure.clock import to_microseconds
@@ -64,6 +65,27 @@ class Producer:
         if self._listeners:
             self._listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
         return message.id
+
+    async def enqueue_in_async_transaction(
+        self, job: Job, backend: str | None, connection: Any, *, wake: bool = False
+    ) -> str:
+        """As `enqueue`, on an async connection of the caller."""
+        with self._sending(job) as span:
+            opened = self._backends.get(backend)
+            if opened.backend.transactions is None and self._backends.place.redirects:
+                return self._enqueue(job, backend, None, wake=wake)  # a test in memory: there is no transaction to join
+            message, transactions = self._sealer.message(job, opened), self._transactions(backend)
+            require_unique(opened.backend, [message])
+            stored = await transactions.aput(connection, [message], wake=wake)
+            if not stored and message.unique is not None:
+                existing = (await transactions.aholders(connection, [message.unique])).get(message.unique, message.id)
+                if existing != message.id:
+                    return existing_job(message, existing, job.duplicate)
+            if span is not None:
+                span.set_attribute("messaging.message.id", message.id)
+            if self._listeners:
+                self._listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
+            return message.id
 
     def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[str]:
         with self._sending() as span:
@@ -148,9 +170,9 @@ class Producer:
         for event in enqueued_events(messages) if self._listeners else ():
             self._listeners.emit(event)
 
-    def _sending(self) -> AbstractContextManager[Any]:
-        """A span around many enqueues, if the app is traced."""
-        return nullcontext() if self._sealer.tracing is None else self._sealer.tracing.sending(None)
+    def _sending(self, job: Job | None = None) -> AbstractContextManager[Any]:
+        """A span around the enqueue of this job, or of many jobs, if the app is traced."""
+        return nullcontext() if self._sealer.tracing is None else self._sealer.tracing.sending(job)
 
     def _sealed(self, jobs: Iterable[Job], opened: OpenBackend) -> Iterator[list[Message]]:
         for chunk in chunks(jobs, CHUNK):
@@ -171,15 +193,18 @@ class Producer:
 
     def _in_transaction(self, backend: str | None, connection: Any, wake: bool) -> Put:
         opened = self._backends.get(backend).backend
-        transactions = opened.transactions
-        if transactions is None and self._backends.place.redirects:
+        if opened.transactions is None and self._backends.place.redirects:
             return opened.put  # a test in memory: there is no transaction to join
+        return partial(self._transactions(backend).put, connection, wake=wake)
+
+    def _transactions(self, backend: str | None) -> Transactions:
+        transactions = self._backends.get(backend).backend.transactions
         if transactions is None:
             raise BackendError(
                 f"the backend {without_secrets(self._backends.url(backend))!r} cannot join your transaction; "
                 "use a backend in your SQL database, or enqueue after the commit"
             )
-        return partial(transactions.put, connection, wake=wake)
+        return transactions
 
     def _emit_cancelled(self, results: dict[str, CancelResult]) -> None:
         ended = tuple(id for id, result in results.items() if result == "cancelled")

@@ -94,11 +94,16 @@ def put_unique(backend: Backend, message: Message, duplicate: Literal["return", 
         existing = _holder(backend, message.unique or "")
         if existing == message.id:
             return None  # an earlier call stored it under this id
-        if existing is not None and duplicate == "refuse":
-            raise DuplicateJob(f"job {existing} with unique {message.unique!r} waits or runs already", existing)
         if existing is not None:
-            return existing
+            return existing_job(message, existing, duplicate)
     return message.id  # a job with this id has ended: an id is stored once
+
+
+def existing_job(message: Message, existing: str, duplicate: Literal["return", "refuse"]) -> str:
+    """The id of the job that holds the `unique` text of this message, unless the user wants an error."""
+    if duplicate == "refuse":
+        raise DuplicateJob(f"job {existing} with unique {message.unique!r} waits or runs already", existing)
+    return existing
 
 
 def _holder(backend: Backend, unique: str) -> str | None:

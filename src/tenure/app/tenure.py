@@ -374,7 +374,7 @@ class Tenure:
         """The methods for async callers: `await app.aio.enqueue(job)`, `await app.aio.result(id)`."""
         from tenure.aio import Async  # asyncio is a third of the time of an import of Tenure
 
-        return Async(self, self._client.on)
+        return Async(self, self._client.on, self._producer.enqueue_in_async_transaction)
 
     def close(self) -> None:
         """Close what was opened; the app opens it again when it is used again."""
@@ -423,8 +423,8 @@ class Tenure:
     def _await_end(self, id: str, seconds: float | None, backend: str | None) -> Awaitable[JobInfo]:
         return self.aio.wait_for_end(id, seconds, backend)
 
-    async def _aenqueue(self, job: Job) -> JobHandle[Any]:
-        return await self.aio.enqueue(job)
+    async def _aenqueue(self, job: Job, *, connection: Any = None, wake: bool = False) -> JobHandle[Any]:
+        return await self.aio.enqueue(job, connection=connection, wake=wake)
 
     def _breaker(self, name: str, context: Context) -> BreakerScope:
         return self.guards.breaker(name).within(context)

@@ -97,9 +97,19 @@ class MeteredTransactions:
     def __init__(self, inner: Transactions, meter: "BackendMeter") -> None:
         self._inner = inner
         self._meter = meter
+        self.aholders = inner.aholders
 
     def put(self, connection: Any, messages: Sequence[Message], *, wake: bool = False) -> list[str]:
         return self._meter.put(messages, lambda: self._inner.put(connection, messages, wake=wake))
+
+    async def aput(self, connection: Any, messages: Sequence[Message], *, wake: bool = False) -> list[str]:
+        begun, status = perf_counter(), "error"
+        try:
+            stored = await self._inner.aput(connection, messages, wake=wake)
+            status = "success"
+            return stored
+        finally:
+            self._meter.add_put(perf_counter() - begun, status, messages)
 
 
 class BackendMeter:
@@ -124,9 +134,12 @@ class BackendMeter:
             status = "success"
             return stored
         finally:
-            self._puts.append((perf_counter() - begun, status, [message.queue for message in messages]))
-            if len(self._puts) >= self._group_size:
-                self._flush()
+            self.add_put(perf_counter() - begun, status, messages)
+
+    def add_put(self, seconds: float, status: str, messages: Sequence[Message]) -> None:
+        self._puts.append((seconds, status, [message.queue for message in messages]))
+        if len(self._puts) >= self._group_size:
+            self._flush()
 
     def lease(self, lease: Callable[[], list[Lease]]) -> list[Lease]:
         begun = perf_counter()

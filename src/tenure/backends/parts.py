@@ -293,6 +293,14 @@ class Transactions(Protocol):
         """
         ...
 
+    async def aput(self, connection: Any, messages: Sequence[Message], *, wake: bool = False) -> list[str]:
+        """As `put`, on an async connection."""
+        ...
+
+    async def aholders(self, connection: Any, uniques: Sequence[str]) -> dict[str, str]:
+        """As `UniqueJobs.holders`, as the transaction of this async connection sees them."""
+        ...
+
 
 class Schema(Protocol):
     """The tables of the backend; `steps_taken` names the migrations since the backend was opened."""

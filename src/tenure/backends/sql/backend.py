@@ -28,6 +28,7 @@ from tenure.backends.messages import (
 )
 from tenure.backends.parts import DatabaseFile, ServerInfo
 from tenure.backends.sql.archive import SqlArchive
+from tenure.backends.sql.async_connections import async_connection
 from tenure.backends.sql.batches import LeaseBatch, expand_leases
 from tenure.backends.sql.connections import driver_connection
 from tenure.backends.sql.control import SqlControl
@@ -193,6 +194,14 @@ class SqlTransactions:
     def put(self, connection: Any, messages: Sequence[Message], *, wake: bool = False) -> list[str]:
         raw = driver_connection(connection, self._dialect.name, self._dialect.location)
         return self._dialect.put_on(raw, messages, wake) if messages else []
+
+    async def aput(self, connection: Any, messages: Sequence[Message], *, wake: bool = False) -> list[str]:
+        found = await async_connection(connection, self._dialect.name, self._dialect.location)
+        return await self._dialect.put_on_async(found, messages, wake) if messages else []
+
+    async def aholders(self, connection: Any, uniques: Sequence[str]) -> dict[str, str]:
+        found = await async_connection(connection, self._dialect.name, self._dialect.location)
+        return await self._dialect.holders_on_async(found, uniques) if uniques else {}
 
 
 class SqlSettlements:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from tenure.backends.sql.async_connections import is_async
 from tenure.errors import BackendError, BackendUnavailable, UnknownBackend
 
 C = TypeVar("C")
@@ -110,6 +111,12 @@ _DRIVERS = {
 
 def driver_connection(connection: Any, dialect: str, location: str) -> Any:
     """The driver connection; refuses a connection to another kind of database."""
+    if is_async(connection):
+        raise BackendError(
+            f"{type(connection).__module__}.{type(connection).__qualname__} is an async connection, and enqueue does "
+            "not await it; write `await function.using(connection=connection).aenqueue(...)`, or "
+            "`await app.aio.enqueue(job, connection=connection)`"
+        )
     raw = _unwrapped(connection)
     kind = kind_of(raw)
     if kind != dialect:
@@ -117,7 +124,7 @@ def driver_connection(connection: Any, dialect: str, location: str) -> Any:
         raise BackendError(
             f"{what} cannot be used for a job on the {dialect} database {location!r}: both must be in one database "
             "to be committed together; give a connection to it (psycopg, PyMySQL, mysqlclient, sqlite3, SQLAlchemy "
-            "or Django, not an async one), or leave `connection` out"
+            "or Django), or leave `connection` out"
         )
     return raw
 
@@ -125,7 +132,7 @@ def driver_connection(connection: Any, dialect: str, location: str) -> Any:
 def kind_of(raw: Any) -> str | None:
     """The kind of database that a driver connection belongs to."""
     names = [parent.__module__.partition(".")[0] for parent in type(raw).__mro__]
-    if any(parent.__name__.startswith("Async") for parent in type(raw).__mro__) or not hasattr(raw, "cursor"):
+    if not hasattr(raw, "cursor"):
         return None
     return next((_DRIVERS[name] for name in names if name in _DRIVERS), None)
 

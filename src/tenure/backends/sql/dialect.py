@@ -65,6 +65,14 @@ class Dialect(Protocol):
         """As `put`, on a driver connection of the caller."""
         ...
 
+    async def put_on_async(self, connection: Any, messages: Sequence[Message], wake: bool) -> list[str]:
+        """As `put_on`, on an async connection of the caller."""
+        ...
+
+    async def holders_on_async(self, connection: Any, uniques: Sequence[str]) -> dict[str, str]:
+        """The ids of the jobs that wait or run with these `unique` texts, those of the caller's transaction too."""
+        ...
+
     def put_chosen(self, choose: Callable[[Rows], Sequence[Message]]) -> None:
         """Put the messages that `choose` returns, in one transaction with what it does; it may be called again."""
         ...

@@ -110,6 +110,12 @@ class MysqlDialect:
     def put_on(self, connection: Any, messages: Sequence[Message], wake: bool) -> list[str]:  # noqa: ARG002 - all poll
         return _in_order(messages, store_on(connection, messages, secrets.randbits(62), self._executor.now()))
 
+    async def put_on_async(self, connection: Any, messages: Sequence[Message], wake: bool) -> list[str]:  # noqa: ARG002 - refused
+        raise BackendError("jobs on MySQL cannot join a transaction of an async driver; use PyMySQL or mysqlclient")
+
+    async def holders_on_async(self, connection: Any, uniques: Sequence[str]) -> dict[str, str]:  # noqa: ARG002 - refused
+        raise BackendError("jobs on MySQL cannot join a transaction of an async driver; use PyMySQL or mysqlclient")
+
     def put_chosen(self, choose: Callable[[Rows], Sequence[Message]]) -> None:
         def put(session: MysqlSession) -> None:
             session.send(BEGIN)

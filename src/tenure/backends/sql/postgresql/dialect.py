@@ -11,6 +11,7 @@ import psycopg
 from tenure.backends.ends import EndWait, Wakeup
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
 from tenure.backends.records import Fact
+from tenure.backends.sql.async_connections import AsyncConnection, rows_on_async
 from tenure.backends.sql.connections import GUARD_LOCK_SECONDS, IDLE_TRANSACTION_SECONDS, first_column
 from tenure.backends.sql.dialect import KNOWN_IDS, ClaimCursor, Expired, Grant, Pair, Row, Rows, Wait, stored_tags
 from tenure.backends.sql.postgresql.claims import PostgresClaims
@@ -79,6 +80,7 @@ WITH fresh AS MATERIALIZED (
 )
 UPDATE tenure_dead AS d SET key = f.new FROM fresh AS f WHERE d.key = ANY(%(keys)s::bigint[]) AND d.key = f.key
 """
+HOLDERS = "SELECT only_one, id FROM tenure_job WHERE only_one = ANY(%(uniques)s::text[])"
 SETTINGS = "SELECT current_setting('server_version'), current_setting('synchronous_commit'), current_setting('fsync')"
 
 
@@ -114,6 +116,13 @@ class PostgresDialect:
 
     def put_on(self, connection: Any, messages: Sequence[Message], wake: bool) -> list[str]:
         return self._put.put_on(connection, messages, wake)
+
+    async def put_on_async(self, connection: AsyncConnection, messages: Sequence[Message], wake: bool) -> list[str]:
+        rows = await rows_on_async(connection)(put_statement(messages), self._put.parameters_on(messages, wake))
+        return _in_order(messages, {row[0] for row in rows})
+
+    async def holders_on_async(self, connection: AsyncConnection, uniques: Sequence[str]) -> dict[str, str]:
+        return {row[0]: row[1] for row in await rows_on_async(connection)(HOLDERS, {"uniques": text_array(uniques)})}
 
     def put_chosen(self, choose: Callable[[Rows], Sequence[Message]]) -> None:
         self._put.put_chosen(choose)
@@ -282,12 +291,15 @@ class PostgresPut:
         return _in_order(messages, stored)
 
     def put_on(self, connection: Any, messages: Sequence[Message], wake: bool) -> list[str]:
-        notify = {message.queue for message in messages} if wake else ()
         with connection.cursor() as cursor:
-            bodies = bytes_array([m.body for m in messages])  # a connection of Django sends text only
-            cursor.execute(put_statement(messages), {**self._parameters(messages, notify), "bodies": bodies})
+            cursor.execute(put_statement(messages), self.parameters_on(messages, wake))
             stored = {first_column(row) for row in cursor.fetchall()}
         return _in_order(messages, stored)
+
+    def parameters_on(self, messages: Sequence[Message], wake: bool) -> dict[str, Any]:
+        """The parameters of PUT on a connection of the caller: one of Django or asyncpg sends text only."""
+        notify = {message.queue for message in messages} if wake else ()
+        return {**self._parameters(messages, notify), "bodies": bytes_array([m.body for m in messages])}
 
     def put_chosen(self, choose: Callable[[Rows], Sequence[Message]]) -> None:
         def put(rows: Rows) -> None:

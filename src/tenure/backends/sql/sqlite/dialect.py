@@ -6,7 +6,14 @@ from typing import Any, TypeVar
 
 from tenure.backends.ends import EndWait, Wakeup
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Nack
+from tenure.backends.sql.async_connections import (
+    AsyncConnection,
+    Steps,
+    aiosqlite_connection,
+    run_steps_async,
+)
 from tenure.backends.sql.dialect import Expired, Grant, Pair, Row, Rows, Wait, stored_tags
+from tenure.backends.sql.guards import HOLDERS
 from tenure.backends.sql.sqlite.claims import GRANT, GRANT_BATCH, SqliteClaims
 from tenure.backends.sql.sqlite.database import Database, bound, compound, rows_on, translated
 from tenure.backends.sql.sqlite.log_watch import LogWatches
@@ -107,6 +114,13 @@ class SqliteDialect:
     def put_on(self, connection: Any, messages: Sequence[Message], wake: bool) -> list[str]:  # noqa: ARG002 - see watch
         return put_on(connection, messages, self.now(), self._database)
 
+    async def put_on_async(self, connection: AsyncConnection, messages: Sequence[Message], wake: bool) -> list[str]:  # noqa: ARG002 - see watch
+        raw = await aiosqlite_connection(connection)
+        return await run_steps_async(raw, put_on_steps(raw, messages, self.now(), self._database))
+
+    async def holders_on_async(self, connection: AsyncConnection, uniques: Sequence[str]) -> dict[str, str]:
+        return await run_steps_async(await aiosqlite_connection(connection), holder_steps(uniques))
+
     def put_chosen(self, choose: Callable[[Rows], Sequence[Message]]) -> None:
         with self._database.transaction() as tx:
             if messages := choose(rows_on(tx)):
@@ -202,45 +216,84 @@ PUT_IDS = "SELECT id FROM tenure_job WHERE key >= :first ORDER BY key"
 
 def put(tx: Any, messages: Sequence[Message], now: int) -> list[str]:
     """Store messages in this transaction; return the ids that are new."""
-    batch = {"now": now, "first": tx.execute(NEXT_KEY, {"now": now}).fetchone()[0]}
+    return run_steps(tx, put_steps(messages, now))
+
+
+def put_steps(messages: Sequence[Message], now: int) -> Steps[list[str]]:
+    """The statements with their parameters; a list of parameters runs the statement for each.
+
+    The generator is sent the rows, or the number of changed rows for a list. So connections of sqlite3 and aiosqlite
+    run the same steps.
+    """
+    ((first,),) = yield NEXT_KEY, {"now": now}
+    batch = {"now": now, "first": first}
     rows = [
         (key, m.id, m.queue, -m.priority, m.handler, m.name, now, _due(m, now), m.body, m.unique)
         for key, m in enumerate(messages, batch["first"])
     ]
-    stored = tx.executemany(PUT_JOB, rows).rowcount
-    if tagged := [
-        (key, m) for key, m in enumerate(messages, batch["first"]) if m.tags
-    ]:  # those that are not new have no row
-        tx.executemany(PUT_TAGS, [(stored_tags(m), key) for key, m in tagged])
-        tx.executemany(PUT_TAG, [(tag, key) for key, m in tagged for tag in m.tags])
-    tx.execute(PUT_READY, batch)
+    stored = yield PUT_JOB, rows
+    if tagged := [(key, m) for key, m in enumerate(messages, first) if m.tags]:  # those that are not new have no row
+        yield PUT_TAGS, [(stored_tags(m), key) for key, m in tagged]
+        yield PUT_TAG, [(tag, key) for key, m in tagged for tag in m.tags]
+    yield PUT_READY, batch
     if any(row[7] > now for row in rows):
-        tx.execute(PUT_DELAYED, batch)
+        yield PUT_DELAYED, batch
     if stored == len(rows):
         return [m.id for m in messages]
-    return [id for (id,) in tx.execute(PUT_IDS, batch)]
+    found = yield PUT_IDS, batch
+    return [id for (id,) in found]
+
+
+def run_steps(cursor: Any, steps: Steps[T]) -> T:
+    """Run the steps with a cursor or a connection of sqlite3; return what the generator returns."""
+    step = next(steps)
+    while True:
+        try:
+            statement, given = step
+            if isinstance(given, list):
+                answer: Any = cursor.executemany(statement, given).rowcount
+            else:
+                answer = cursor.execute(statement, given).fetchall()
+        except BaseException as error:
+            step = steps.throw(error)
+        else:
+            try:
+                step = steps.send(answer)
+            except StopIteration as end:
+                found: T = end.value
+                return found
 
 
 def put_on(connection: Any, messages: Sequence[Message], now: int, database: Database) -> list[str]:
     """Store messages on a connection of the caller; without a transaction there, they are committed at once."""
     cursor = connection.cursor()
     cursor.row_factory = None
-    _check_file(cursor, database)
+    return run_steps(cursor, put_on_steps(connection, messages, now, database))
+
+
+def put_on_steps(connection: Any, messages: Sequence[Message], now: int, database: Database) -> Steps[list[str]]:
+    """The steps of `put_on`, for a connection of sqlite3 or aiosqlite."""
+    _check_file((yield "PRAGMA database_list", {}), database)
     autocommit = not connection.in_transaction and connection.isolation_level is None
     if not connection.in_transaction:
-        cursor.execute("BEGIN IMMEDIATE")
-    cursor.execute("SAVEPOINT tenure")
+        yield "BEGIN IMMEDIATE", {}
+    yield "SAVEPOINT tenure", {}
     try:
-        stored = put(cursor, messages, now)
+        stored = yield from put_steps(messages, now)
     except BaseException:
-        cursor.execute("ROLLBACK" if autocommit else "ROLLBACK TO tenure")  # the caller must not commit a part
+        yield "ROLLBACK" if autocommit else "ROLLBACK TO tenure", {}  # the caller must not commit a part
         raise
-    cursor.execute("COMMIT" if autocommit else "RELEASE tenure")
+    yield "COMMIT" if autocommit else "RELEASE tenure", {}
     return stored
 
 
-def _check_file(cursor: Any, database: Database) -> None:
-    files = {name: file for _, name, file in cursor.execute("PRAGMA database_list")}
+def holder_steps(uniques: Sequence[str]) -> Steps[dict[str, str]]:
+    found = yield translated(HOLDERS), bound({"uniques": list(uniques)})
+    return dict(found)
+
+
+def _check_file(databases: Sequence[Row], database: Database) -> None:
+    files = {name: file for _, name, file in databases}
     if not files["main"] or not database.path.samefile(files["main"]):
         raise BackendError(
             f"this connection is to {files['main'] or 'memory'!r}, and jobs are kept in {str(database.path)!r}: "
