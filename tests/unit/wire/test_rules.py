@@ -35,6 +35,7 @@ REFUSED = {  # member of the message: values that no Job takes
     "breaker": ["x" * 256, "a\0b"],
     "tags": ["a", [""], ["a,b"], ["a\n"], ["a\0"], ["x" * 65], ["a", "a"], [7], [str(n) for n in range(17)], None],
     "trace": [{"traceparent": "x" * 65}, 5],
+    "unique": ["x" * 256, "a\0b"],
 }
 FOLLOWER_QUEUES = ["", "a b", "x\r\ndelete 1", "x" * 101, "x" * 20_000, "a\0", "é"]
 CASES = [(member, value) for member, values in REFUSED.items() for value in values]

@@ -43,6 +43,7 @@ def test_an_opened_message_holds_what_was_sealed(wire):
         at_most=3,
         rate="10/s",
         breaker="stripe",
+        unique="only-one",
         backoff=Backoff("fixed", base=1.0),
         max_crashes=1,
         meta={"tenant": "a"},
@@ -81,6 +82,7 @@ def test_an_opened_message_holds_what_was_sealed(wire):
         "breaker": "stripe",
         "tags": ("billing", "Ω"),
         "trace": UNSET,
+        "unique": "only-one",
     }
 
 
@@ -105,6 +107,7 @@ def test_what_was_not_set_is_not_there(wire, sealed):
         "breaker",
         "tags",
         "trace",
+        "unique",
     ]
     assert unset == absent
 
