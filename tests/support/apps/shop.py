@@ -106,12 +106,12 @@ class Busy(Exception):
 ERRORS = {"busy": Busy, "lost": ConnectionError, "wrong": ValueError, "failed": lambda: Fail("no such order")}
 
 
-@app.job(max_retries=1, retry=ByError(), retry_on=lambda error: isinstance(error, (Busy, OSError)))
+@app.job(max_retries=9, retry=ByError(), retry_on=lambda error: isinstance(error, (Busy, OSError)))
 def order(error: str) -> None:
     raise ERRORS[error]()
 
 
-@app.job(max_retries=1, retry=ByError(), retry_on=(Busy, OSError))
+@app.job(max_retries=9, retry=ByError(), retry_on=(Busy, OSError))
 async def order_async(error: str) -> None:
     raise ERRORS[error]()
 
