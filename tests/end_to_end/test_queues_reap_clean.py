@@ -8,13 +8,13 @@ def test_queues_are_listed_with_what_is_there_and_why_they_are_paused(tenure):
     tenure.enqueue("fail", "--queue", "mail", "--delay", "1h")
     assert tenure("queues", "pause", "mail", "--reason", "provider down").stdout == "mail paused\n"
     assert tenure("queues", "pause", "mail").stdout == "mail was paused before\n"
-    default, mail = tenure.json("queues", "list")
+    default, mail, _ = tenure.json("queues", "list")
     assert (default["queue"], default["ready"], default["paused_since"]) == ("default", 1, None)
     assert (mail["queue"], mail["delayed"], mail["reason"]) == ("mail", 1, "provider down")
     assert mail["paused_since"].endswith("Z")
     header, *rows = tenure("queues", "list").stdout.splitlines()
     assert header.split("\t")[:2] == ["queue", "ready"]
-    assert [row.split("\t")[0] for row in rows] == ["default", "mail"]
+    assert [row.split("\t")[0] for row in rows] == ["default", "mail", "priority"]
 
 
 def test_a_paused_queue_waits_until_it_is_resumed(tenure):
