@@ -93,7 +93,7 @@ def _chosen(columns: Sequence[Column], rows: Sequence[Sequence[Any]], least: Seq
     """The positions of the columns to show: without those that have no value, and those that do not fit."""
     shown = [
         at for at, column in enumerate(columns)
-        if not column.rank or any(row[at] not in (None, "", 0) for row in rows)
+        if not column.rank or any(row[at] for row in rows)
     ]  # fmt: skip
     while sum(least[at] + len(_GAP) for at in shown) - len(_GAP) > width:
         worst = max(shown, key=lambda at: columns[at].rank)
