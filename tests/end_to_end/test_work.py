@@ -1,6 +1,7 @@
 """`tenure work`: what it runs, what it prints, and when it ends by itself."""
 
 import json
+import re
 import signal
 
 import pytest
@@ -19,7 +20,8 @@ def test_burst_runs_what_is_ready_and_ends(tenure):
 def test_a_worker_says_what_it_works_on_and_what_became_of_it(tenure):
     tenure.enqueue("add", "--payload", '{"a": 1}')
     first, last = tenure("work", "--burst", "--concurrency", "3").stdout.splitlines()
-    assert first.startswith(f"Working on priority, default (process × 3) at sqlite:///{tenure.folder}/jobs.db, worker ")
+    served = f"Working on priority, default (process × 3) at sqlite:///{tenure.folder}/jobs.db, worker "
+    assert re.fullmatch(re.escape(served) + r"\S+:(\d+):\w+, pid \1", first)
     assert last.startswith("Stopped after ")
     assert last.endswith(": 1 done, 0 retried, 0 dead")
 
