@@ -17,7 +17,7 @@ import click
 from tenure.cli.output import bold, format_value
 
 _GAP = "  "
-_LEAST_TEXT = 16  # characters: a text column is cut to this before a column is left out
+_LEAST_TEXT = 24  # characters: before a text is cut to less, a less important column is left out
 _STATE_COLOURS = {
     "done": "green", "succeeded": "green", "leased": "cyan", "running": "cyan", "delayed": "yellow",
     "parked": "yellow", "dead": "red", "failed": "red", "cancelled": "bright_black", "expired": "bright_black",
