@@ -18,6 +18,7 @@ from tenure.cli.output import bold, format_value
 
 _GAP = "  "
 _LEAST_TEXT = 24  # characters: before a text is cut to less, a less important column is left out
+_SHORTEST_TEXT = 8  # if no column can be left out any more
 _STATE_COLOURS = {
     "done": "green", "succeeded": "green", "leased": "cyan", "running": "cyan", "delayed": "yellow",
     "parked": "yellow", "dead": "red", "failed": "red", "cancelled": "bright_black", "expired": "bright_black",
@@ -106,11 +107,12 @@ def _chosen(columns: Sequence[Column], rows: Sequence[Sequence[Any]], least: Seq
 def _fitted(natural: Sequence[int], least: Sequence[int], width: int) -> list[int]:
     """The widths of columns: the widest of those that can be cut gives way until all fit."""
     widths, left = list(natural), width - len(_GAP) * (len(natural) - 1)
-    while sum(widths) > left:
-        can_shrink = [at for at, size in enumerate(widths) if size > least[at]]
-        if not can_shrink:
-            break
-        widths[max(can_shrink, key=lambda at: widths[at])] -= 1
+    for limits in (least, [min(size, _SHORTEST_TEXT) if size == _LEAST_TEXT else size for size in least]):
+        while sum(widths) > left:
+            can_shrink = [at for at, size in enumerate(widths) if size > limits[at]]
+            if not can_shrink:
+                break
+            widths[max(can_shrink, key=lambda at: widths[at])] -= 1
     return widths
 
 

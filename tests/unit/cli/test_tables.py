@@ -58,6 +58,11 @@ def test_the_longest_text_is_cut_with_an_ellipsis_and_the_first_column_is_not():
     assert max(map(len, lines)) == 50
 
 
+def test_a_text_becomes_shorter_still_if_no_column_can_be_left_out():
+    lines = drawn([Column("id"), Column("error"), Column("n")], [["0" * 18, "x" * 100, 7]], 40)
+    assert lines[1] == f"{'0' * 18}  {'x' * 16}…  7"
+
+
 def test_wide_characters_count_twice():
     lines = drawn([Column("name"), Column("n")], [["日本", 1], ["abcd", 2]])
     assert lines[1:] == ["日本  1", "abcd  2"]
