@@ -360,6 +360,17 @@ class Tenure:
         """Import modules, and all modules of packages, so that their handlers are registered."""
         import_all(modules)
 
+    def migrate(self) -> list[str]:
+        """Create or update the tables of the app's database; return the names of the steps that were taken.
+
+        The first use of a database does the same. A program that enqueues in its own transaction calls this first.
+        """
+        schema = self.backend.schema
+        if schema is None:
+            return []
+        schema.migrate()
+        return list(schema.steps_taken)
+
     @property
     def backend(self) -> Backend:
         """The backend of the app's URL, opened on first use."""
