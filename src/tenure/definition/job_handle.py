@@ -41,7 +41,7 @@ class JobHandle(str, Generic[R_co]):
     Each member asks the backend again. A pickled or copied handle is the plain id.
     """
 
-    __slots__ = ("_client",)  # one slot and not two: a handle takes 0.3 instead of 0.4 µs, and an enqueue 8
+    __slots__ = ("_client",)  # one slot: `handles` takes 0.22 µs for each, where enqueue_many takes 8 µs in memory
     _client: JobClient
 
     def __new__(cls, id: str, client: JobClient) -> Self:
