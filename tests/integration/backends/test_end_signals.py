@@ -16,6 +16,7 @@ from tenure.backends.sql.postgresql.end_signals import NOTIFY_ENDS
 from tenure.backends.sql.sqlite import log_watch
 from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
+from tenure.testing.conformance.ends import ENDS
 from tenure.testing.conformance.messages import OTHER, QUEUE, id_of, make, put_and_take
 from tests.support.waiting import WAIT_SECONDS, eventually
 
@@ -57,6 +58,13 @@ def waits(waiter, *numbers):
     for number in numbers:
         waiter.watch(id_of(number), lambda error: ended.put(time.monotonic()))
     return ended
+
+
+class WaitingClock:
+    """The server's clock."""
+
+    def advance(self, seconds):
+        time.sleep(seconds)
 
 
 class TestEverySignal:
@@ -143,11 +151,21 @@ class TestPostgresql:
         assert len(sent) < 20
 
     @pytest.mark.usefixtures("listening")
-    def test_a_notification_ends_the_wait(self, settler, waiter, sent):
-        (lease,) = put_and_take(settler, make(1))
+    @pytest.mark.parametrize("end", ENDS)
+    def test_each_end_notifies_the_process_that_waits(self, settler, waiter, sent, end):
+        settler.put([make(1)])
         ended = waits(waiter, 1)
-        settler.ack([Ack(lease=lease)])
+        ENDS[end](settler, WaitingClock())
         assert ended.get(timeout=WAIT_SECONDS)
+        assert True in sent
+
+    @pytest.mark.usefixtures("listening")
+    def test_the_end_of_jobs_that_were_leased_together_notifies_the_process_that_waits(self, settler, waiter, sent):
+        leases = put_and_take(settler, *(make(number) for number in range(50)))
+        ended = waits(waiter, *range(50))
+        settler.ack([Ack(lease=lease) for lease in leases])
+        for _ in leases:
+            ended.get(timeout=WAIT_SECONDS)
         assert sent.count(True) == 1
 
     @pytest.mark.usefixtures("listening")
