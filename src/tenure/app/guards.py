@@ -1,6 +1,5 @@
 """`app.guards`: inspect guards, reset them, and use them without a job."""
 
-import asyncio
 import logging
 import threading
 from collections.abc import Callable
@@ -44,7 +43,7 @@ from tenure.guards.states import (
     unpack,
 )
 from tenure.guards.store import Store
-from tenure.worker.guard_holder import GuardRules
+from tenure.worker.guard_rules import GuardRules
 
 
 class Usage(NamedTuple):
@@ -300,12 +299,16 @@ class BreakerCall:
 
     async def __aenter__(self) -> None:
         # The renewal starts here and not in the thread: if this task is cancelled meanwhile, nothing would end it.
+        import asyncio  # callers of a coroutine have it; others would wait for it
+
         self._start_renewal(await asyncio.to_thread(self._take))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
+        import asyncio
+
         await asyncio.to_thread(self._settle, self._has_succeeded(error))
 
     def _take(self) -> bool:
@@ -346,6 +349,8 @@ class BreakerCall:
             return True
         if isinstance(error, (Snooze, Cancel, CircuitOpen)):
             return None
-        if isinstance(error, asyncio.CancelledError):  # a timeout cancels the coroutine too
+        from asyncio import CancelledError
+
+        if isinstance(error, CancelledError):  # a timeout cancels the coroutine too
             return False if self._context and self._context.time_left == 0 else None
         return False if isinstance(error, (Exception, DeadlineExceeded)) else None

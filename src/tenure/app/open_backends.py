@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -34,7 +34,9 @@ from tenure.settings import Settings
 from tenure.suggestions import nearest
 from tenure.wire.envelope import Callbacks, Envelope, Follower, Template, Wire, template_of
 from tenure.wire.signing import Key, Ring, check_key_file, load_keys, load_or_create_key, new_key, parse_key
-from tenure.worker.worker import Worker
+
+if TYPE_CHECKING:
+    from tenure.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +68,7 @@ class Place:
     redirects: bool = False
     opened: dict[str, OpenBackend] = field(default_factory=dict)
     store: Backend | None = None
-    workers: WeakSet[Worker] = field(default_factory=WeakSet)
+    workers: "WeakSet[Worker]" = field(default_factory=WeakSet)
     memory: MemoryStore = field(init=False)
 
     def __post_init__(self) -> None:

@@ -14,10 +14,10 @@ from msgspec import structs
 from tenure.app.open_backends import OpenBackends, Place
 from tenure.clock import Clock
 from tenure.errors import SettingsError
-from tenure.worker.lane import Lane
 
 if TYPE_CHECKING:
     from tenure.app.tenure import Tenure
+    from tenure.worker.lane import Lane
 
 T = TypeVar("T", bound="Tenure")
 _OUTSIDE_WAYS = frozenset({"mail", "webhook"})
@@ -80,7 +80,7 @@ def overridden(app: T, backends: OpenBackends, wanted: Override) -> Iterator[T]:
             app.notifications.muted = muted
 
 
-def location_for_children(place: Place, lanes: Sequence[Lane], location: str | None) -> str | None:
+def location_for_children(place: Place, lanes: "Sequence[Lane]", location: str | None) -> str | None:
     """Where the child processes of a worker import the app; None in an override, where no child may start."""
     if not place.is_override:
         return location

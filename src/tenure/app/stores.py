@@ -13,7 +13,7 @@ from tenure.errors import BackendError, DuplicateJob, InvalidJob, SettingsError
 from tenure.guards.rate_limit import parse_rate
 from tenure.guards.store import MemoryStore, Store
 from tenure.settings import Settings
-from tenure.worker.guard_holder import GuardHolder, GuardRules
+from tenure.worker.guard_rules import GuardRules
 
 logger = logging.getLogger(__name__)
 
@@ -113,11 +113,3 @@ def _holder(backend: Backend, unique: str) -> str | None:
 def backend_name(backend: Backend, store: Store, url: str) -> str | None:
     """The name under which a store beside the backend records the backend's own breaker; None where there is none."""
     return None if store is backend.guards or isinstance(store, MemoryStore) else without_secrets(url)
-
-
-def guard_holder_for(backend: Backend, store: Store, rules: GuardRules, seconds: float, url: str) -> GuardHolder:
-    """The guard holder of this backend's jobs; jobs are parked where the backend and the store are one."""
-    is_backend = store is backend.guards
-    parking = backend.parking if is_backend or backend.guards is None else None
-    name = backend_name(backend, store, url)
-    return GuardHolder(store, rules, seconds, is_backend=is_backend, parking=parking, place=name)

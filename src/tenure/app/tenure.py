@@ -1,10 +1,9 @@
 """Tenure: the application object; it wires the parts of the library together."""
 
-import dataclasses
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property, partial
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
@@ -18,25 +17,21 @@ from tenure.app.decorator import Decorator
 from tenure.app.discovery import import_all
 from tenure.app.guards import Guards
 from tenure.app.jobs import AppJobs
-from tenure.app.manual_worker import Manager
-from tenure.app.notifications import check_jobs, notifier_for, subscription
+from tenure.app.notifications import notifier_for, subscription
 from tenure.app.open_backends import OpenBackend, OpenBackends, Place, PlaceClock, Sealer
-from tenure.app.override import Override, location_for_children, overridden
+from tenure.app.override import Override, overridden
 from tenure.app.producer import Producer
 from tenure.app.results import read_signals, summarise_stats
 from tenure.app.stores import Stores, backend_name, rules_of
 from tenure.app.tracing import find_tracing
 from tenure.app.waiters import Waiters
-from tenure.app.workers import WorkerBuilder, find_lanes, queues_of
 from tenure.backends.contract import Backend, Parts, required
 from tenure.backends.ledger import Ledger
 from tenure.backends.messages import Lease, Message, Verdict
-from tenure.backends.records import JobRecord
 from tenure.builtin.event import Subscriber
 from tenure.builtin.handlers import Builtins
 from tenure.clock import Clock, SystemClock
 from tenure.cron.builder import ScheduleBuilder
-from tenure.cron.publisher import TickPublisher
 from tenure.definition import given_job
 from tenure.definition.builder import JobBuilder
 from tenure.definition.context import BreakerScope, Context
@@ -59,11 +54,14 @@ from tenure.metrics.statistics import By, Summary
 from tenure.notifications.notice import RenderedNotice
 from tenure.permissions import Argument
 from tenure.recipients import Notification
-from tenure.worker.lane import Lane, RunnerKind, WorkerOptions
-from tenure.worker.worker import Worker
 
 if TYPE_CHECKING:
     from tenure.aio import Async
+    from tenure.app.manual_worker import Manager
+    from tenure.app.running import Running
+    from tenure.cron.publisher import TickPublisher
+    from tenure.worker.lane import Lane, RunnerKind
+    from tenure.worker.worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -275,11 +273,11 @@ class Tenure:
         burst: bool = False,
         max: int | None = None,
         weights: dict[str, float] | None = None,
-        runner: RunnerKind = "inline",
+        runner: "RunnerKind" = "inline",
         concurrency: int | None = None,
-        lanes: Sequence[str | Lane] = (),
+        lanes: "Sequence[str | Lane]" = (),
         location: str | None = None,
-    ) -> Worker:
+    ) -> "Worker":
         """A worker for these queues, or for those of the settings; or for `lanes`, given by name or as values.
 
         The runner `inline`, the default, runs jobs in the thread that calls `run`, which suits scripts and tests.
@@ -288,37 +286,16 @@ class Tenure:
         """
         if lanes and (queues or weights or concurrency is not None or runner != "inline"):
             raise SettingsError("lanes have their own queues, weights, runner and concurrency: give lanes or these")
-        if not lanes:
-            names = tuple(
-                self.queues.resolve_or_add(given_job.check_queue(queue)) for queue in queues or queues_of(self.settings)
-            )
-            shares = {self.queues.resolve(queue): weight for queue, weight in (weights or {}).items()}
-            lanes = [Lane(queues=names, weights=shares, runner=runner, concurrency=concurrency or 0)]
-        found = find_lanes(lanes, self.settings, self.queues)
-        return self._worker(found, location, burst=burst, max_jobs=max)
+        served = lanes or [self._running.lane(queues, weights or {}, runner, concurrency)]
+        return self._running.worker(served, location, burst=burst, max_jobs=max)
 
-    def suspects_worker(self, lane: Lane, location: str | None = None) -> Worker:
+    def suspects_worker(self, lane: "Lane", location: str | None = None) -> "Worker":
         """A worker that runs the suspects of a lane, one at a time, until none is left; other workers start it."""
-        return self._worker([dataclasses.replace(lane, concurrency=1)], location, burst=True, only_suspects=True)
+        return self._running.suspects_worker(lane, location)
 
-    def _worker(self, lanes: Sequence[Lane], location: str | None, **terms: Any) -> Worker:
-        check_jobs(self.notifications.jobs, self.define)
-        options = WorkerOptions(
-            queues=tuple(queue for lane in lanes for queue in lane.queues),
-            lease_seconds=self.settings.lease,
-            suspect_after=self.settings.suspect_after,
-            **terms,
-        )
-        place = self._backends.place
-        location = location_for_children(place, lanes, location or self.settings.app)
-        workers = self._worker_builder.for_backend(self.open_backend())
-        place.workers.add(worker := workers.worker(lanes, options, location, self.cron.companions()))
-        return worker
-
-    def manager(self, seconds: float = 300.0) -> Manager:
+    def manager(self, seconds: float = 300.0) -> "Manager":
         """For your own loop that claims, runs and settles jobs; a claim lasts `seconds` unless renewed."""
-        workers = self._worker_builder.for_backend(self.open_backend(), seconds)
-        return Manager(workers, self.registry, self.define, self.dead_letters, seconds)
+        return self._running.manager(seconds)
 
     def clean(self) -> int:
         """Delete what is past its retention, in small chunks, as workers do; return how many rows."""
@@ -326,7 +303,7 @@ class Tenure:
 
     def clean_by_kind(self) -> dict[str, int]:
         """As `clean`; return how many rows of each kind."""
-        return dict(self._worker_builder.for_backend(self.open_backend()).janitor().clean())
+        return self._running.clean()
 
     def command(self, name: str, target: Callable[..., Any], *, arguments: Sequence[Argument] | None = None) -> None:
         """Let `command` jobs run a click command, or a function that takes a list of texts, under this name."""
@@ -423,13 +400,11 @@ class Tenure:
         def __getattr__(self, name):
             raise given_job.missing_app_name(name)
 
-    @property
-    def _worker_builder(self) -> WorkerBuilder:
-        """Built at each use, because the command line changes some settings after the app was made."""
-        return WorkerBuilder(
-            self.settings, self.clock, self.registry, self.queues, self._worker_listeners, self._stores, self._sealer,
-            self.guards.rules, self.retry, self.define,
-        )  # fmt: skip
+    @cached_property
+    def _running(self) -> "Running":
+        from tenure.app.running import Running  # a process that only enqueues does not need it
+
+        return Running(self, self._backends, self._stores, self._sealer, self._worker_listeners)
 
     def _await_end(self, id: str, seconds: float | None, backend: str | None) -> Awaitable[JobInfo]:
         return self.aio.wait_for_end(id, seconds, backend)
@@ -449,15 +424,8 @@ class Tenure:
     def _breaker_name(self) -> str | None:
         return backend_name(self.backend, self._store(), self.settings.url)
 
-    def _publisher(self, ledger: Ledger) -> TickPublisher:
-        opened = self.open_backend()
-        seal = partial(self._sealer.message, opened=opened)
-        runs = self._stores.parts(opened.backend).inline_runs
-        return TickPublisher(opened.backend, ledger, seal, self._run_inline, runs, self.listeners)
-
-    def _run_inline(self, job: Job) -> JobRecord:
-        opened = self.open_backend("sync://")
-        return self._worker_builder.run_inline(self._sealer.message(job, opened), opened)
+    def _publisher(self, ledger: Ledger) -> "TickPublisher":
+        return self._running.publisher(ledger)
 
     def _run_now(self, lease: Lease, opened: OpenBackend) -> Verdict:
-        return self._worker_builder.run_now(lease, opened)
+        return self._running.run_now(lease, opened)

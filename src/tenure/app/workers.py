@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from tenure.app.open_backends import OpenBackend, Sealer
-from tenure.app.stores import Stores, guard_holder_for
+from tenure.app.stores import Stores, backend_name
 from tenure.backends.contract import Backend, Parts
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Verdict
 from tenure.backends.records import JobRecord, LaneRecord, WorkerRecord
@@ -39,7 +39,8 @@ from tenure.settings import Settings
 from tenure.suggestions import nearest
 from tenure.wire.envelope import Follower
 from tenure.worker.archive_writer import ArchiveWriter, inline_record, record_of
-from tenure.worker.guard_holder import GuardHolder, GuardRules
+from tenure.worker.guard_holder import GuardHolder
+from tenure.worker.guard_rules import GuardRules
 from tenure.worker.heartbeat import Heartbeat, Throughput
 from tenure.worker.janitor import Janitor
 from tenure.worker.lane import Lane, RunnerKind, WorkerOptions, arrange_lanes
@@ -104,8 +105,13 @@ class WorkerBuilder:
         return inline_record(verdict, self.clock.now())
 
     def guard_holder(self, backend: Backend, lease: float | None = None) -> GuardHolder:
-        store, url = self.stores.guards(backend), self.settings.url
-        return guard_holder_for(backend, store, self.rules, lease or self.settings.lease, url)
+        """The guard holder of this backend's jobs; jobs are parked where the backend and the store are one."""
+        store = self.stores.guards(backend)
+        is_backend = store is backend.guards
+        parking = backend.parking if is_backend or backend.guards is None else None
+        name = backend_name(backend, store, self.settings.url)
+        seconds = lease or self.settings.lease
+        return GuardHolder(store, self.rules, seconds, is_backend=is_backend, parking=parking, place=name)
 
     def pipeline(self, opened: OpenBackend, guards: GuardHolder, *, on_dead: bool = True) -> Pipeline:
         defaults = JobDefaults(

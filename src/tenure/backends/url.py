@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -84,6 +83,8 @@ def _opener(scheme: str, url: str) -> Opener:
         module, _, name = _BUILT_IN[scheme].partition(":")
         opener: Opener = getattr(import_module(module), name)
         return opener
+    from importlib.metadata import entry_points  # it takes 10 ms, and most schemes are built in
+
     for point in entry_points(group=ENTRY_POINT_GROUP, name=scheme):
         found: Opener = point.load()
         return found

@@ -1,6 +1,5 @@
 """The `event` handler: calls all listeners of a named event, even if some of them fail."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -78,5 +77,7 @@ def event_handler(subscribers: Subscribers) -> Handler:
 def _call(subscriber: Subscriber, data: Any) -> None:
     result, what = subscriber(data), "the listener"
     if isinstance(result, Awaitable):
+        import asyncio  # most apps have no such listener
+
         result = asyncio.run(completed(result, what))
     refuse_lazy(result, what)
