@@ -106,6 +106,7 @@ class AppClient:
             handler=record.handler,
             name=record.name,
             priority=record.priority,
+            tags=record.tags,
             runs=record.runs,
             attempts=record.attempts,
             crashes=record.crashes,

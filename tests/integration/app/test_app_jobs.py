@@ -375,3 +375,56 @@ def test_durations_are_measured_by_the_clock_of_the_app(tmp_path):
         new = app.define("noop").dispatch()
         assert [job.id for job in app.jobs.find(older="30m")] == [old]
         assert [job.id for job in app.jobs.find(newer="30m")] == [new]
+
+
+@everywhere
+def test_jobs_are_found_by_their_tags_in_every_state(app, add, fail):
+    first, second = (add.using(tags=["billing", "eu"]).enqueue(number) for number in (1, 2))
+    dead = fail.using(max_retries=0, tags=["billing"]).enqueue("out of paper")
+    app.worker("default", "mail", burst=True).run()
+    waiting = add.using(tags="billing", delay="1h").enqueue(3)
+    add.enqueue(4)
+
+    assert [job.id for job in app.jobs.find(tags="billing")] == [waiting, dead, second, first]
+    assert [job.id for job in app.jobs.find(tags=["billing", "eu"])] == [second, first]
+    assert [job.id for job in app.jobs.find(tags="billing", state=["dead", "delayed"])] == [waiting, dead]
+    assert [job.id for job in app.jobs.find(tags="billing", queue="mail")] == [dead]
+    assert (app.jobs.get(first).tags, app.jobs.get(waiting).tags) == (("billing", "eu"), ("billing",))
+    assert list(app.jobs.find(tags="other")) == []
+
+
+@everywhere
+def test_jobs_with_a_tag_are_read_page_by_page(app, add):
+    handles = [add.using(tags="billing").enqueue(number) for number in range(7)]
+
+    pages, after = [], None
+    while True:
+        page = app.jobs.find(tags="billing", limit=3, after=after).page()
+        pages.append([job.id for job in page.jobs])
+        after = page.cursor
+        if after is None:
+            break
+
+    assert [id for page in pages for id in page] == handles[::-1]
+    assert all(len(page) <= 3 for page in pages)
+    with pytest.raises(InvalidFilter, match="another search"):
+        app.jobs.find(tags="other", limit=3, after=app.jobs.find(tags="billing", limit=3).page().cursor).page()
+
+
+def test_the_jobs_with_a_tag_are_cancelled(app, add):
+    wanted, other = add.using(tags="billing").enqueue(1), add.enqueue(2)
+
+    assert app.jobs.cancel(tags="billing", dry_run=True).results == {wanted: "cancelled"}
+    assert app.jobs.cancel(tags="billing").results == {wanted: "cancelled"}
+    assert (wanted.state, other.state) == ("cancelled", "ready")
+
+
+@where_payloads_are_kept
+def test_a_new_job_that_repeats_an_ended_one_has_its_tags(app, add):
+    old = add.using(tags=["billing"]).enqueue(1)
+    app.worker("default", burst=True).run()
+
+    new = app.jobs.retry(old).new_ids[old]
+
+    assert (new.info().tags, new.info().retry_of) == (("billing",), old)
+    assert [job.id for job in app.jobs.find(tags="billing")] == [new, old]
