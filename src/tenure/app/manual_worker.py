@@ -27,7 +27,7 @@ from tenure.definition.context import LocalLink
 from tenure.definition.failure import from_exception
 from tenure.definition.handler import Registry
 from tenure.definition.job_function import JobFunction
-from tenure.definition.queues import QueueClass
+from tenure.definition.queues import Queue
 from tenure.errors import InvalidJob, JobNotFound, UnknownHandler
 from tenure.events import Enqueued, Event, Leased, LeaseLost, Reaped, Settled
 from tenure.execution.attempt import Attempt, to_context
@@ -39,7 +39,6 @@ from tenure.worker.pipeline import settlement
 _TRIM_CHUNK = 500
 _DEBOUNCE_SECONDS = 5.0
 _ENDED_STATES = ("done", "cancelled", "expired")
-Queue = str | QueueClass
 
 
 class Manager:

@@ -42,7 +42,7 @@ from tenure.definition.job_function import JobFunction
 from tenure.definition.job_handle import JobHandle, handles
 from tenure.definition.job_info import JobInfo
 from tenure.definition.moment import When
-from tenure.definition.queues import QueueClass, Queues
+from tenure.definition.queues import Queue, Queues
 from tenure.definition.retry import RetryPolicy, check_policy
 from tenure.errors import SettingsError
 from tenure.events import CancelResult, Listener, Listeners, RescheduleResult
@@ -260,7 +260,7 @@ class Tenure:
         """Depth, age and speed of each queue, for autoscaling."""
         return read_signals(self.parts(), self.clock)
 
-    def resolve_queue(self, queue: str | QueueClass) -> str:
+    def resolve_queue(self, queue: Queue) -> str:
         """The name of a queue, from its name or an alias in any case, its class, the path of its class, or an instance.
 
         Raises UnknownQueue, with the nearest name, if the app does not know the queue.
@@ -269,7 +269,7 @@ class Tenure:
 
     def worker(
         self,
-        *queues: str | QueueClass,
+        *queues: Queue,
         burst: bool = False,
         max: int | None = None,
         weights: dict[str, float] | None = None,

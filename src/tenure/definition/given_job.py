@@ -11,7 +11,7 @@ from tenure.definition.builder import JobBuilder
 from tenure.definition.callables import name_of
 from tenure.definition.job import Job
 from tenure.definition.job_function import JobFunction, Using
-from tenure.definition.queues import QueueClass
+from tenure.definition.queues import Queue, QueueClass
 from tenure.errors import NotAJob
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ def check_handler_key(given: Any) -> str:
     raise NotAJob(f"app.define takes the key of a handler as text, got {_shown(given)}; {_advice(given, 'app.define')}")
 
 
-def check_queue(given: Any) -> str | QueueClass:
+def check_queue(given: Any) -> Queue:
     """A queue that a worker can serve; anything else is refused with a message that shows what to write."""
     if isinstance(given, (str, QueueClass)):
         return given

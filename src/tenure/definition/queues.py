@@ -24,7 +24,11 @@ class QueueClass(Protocol):
     Both get the worker's id and may be async. If they raise, the worker logs the error and continues.
     """
 
-    name: str
+    @property
+    def name(self) -> str: ...
+
+
+Queue = str | QueueClass | type[QueueClass]
 
 
 class Queues:
@@ -38,7 +42,7 @@ class Queues:
     def __init__(self, known: Iterable[str] = (), *, strict: bool = False) -> None:
         self._strict = strict
         self._names: dict[str, str] = {}
-        self._classes: dict[str, QueueClass] = {}
+        self._classes: dict[str, Any] = {}  # instances, and classes whose hooks need no instance
         self._class_paths: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
         # Every enqueue looks here first. It holds known queues only, so that it does not grow.
@@ -51,19 +55,19 @@ class Queues:
         self._found.clear()
         return self._names.setdefault(name.lower(), check_queue(name))
 
-    def add(self, queue: QueueClass) -> None:
-        name = check_queue(queue.name)
+    def add(self, queue: QueueClass | type[QueueClass]) -> None:
+        name = check_queue(_name_of(queue))
         hooks = [getattr(queue, hook, None) for hook in _QUEUE_HOOKS]
         for hook, function in zip(_QUEUE_HOOKS, hooks, strict=True):
             refuse_generator(function, f"{hook} of queue {name!r}")
-        if isinstance(queue, type) and any(map(inspect.isfunction, hooks)):
-            queue = _instance_of(queue)
-        name = self.know(name)
-        self._classes[name] = queue
         cls = _class_of(queue)
+        needs_self = queue is cls and any(map(inspect.isfunction, hooks))
+        added = _instance_of(cls) if needs_self else queue
+        name = self.know(name)
+        self._classes[name] = added
         for separator in ".:":
             self._class_paths[f"{cls.__module__}{separator}{cls.__qualname__}"] = name
-        for alias in getattr(queue, "aliases", ()):
+        for alias in getattr(added, "aliases", ()):
             self.alias(alias, name)
 
     def alias(self, alias: str, queue: str) -> None:
@@ -72,7 +76,7 @@ class Queues:
         if taken != queue:
             raise InvalidJob(f"the alias {alias!r} already stands for queue {taken!r}; choose another for {queue!r}")
 
-    def resolve_or_add(self, queue: str | QueueClass) -> str:
+    def resolve_or_add(self, queue: Queue) -> str:
         """As `resolve`; a queue class is added if it is new, and never replaces a registered one."""
         if isinstance(queue, str):
             return self.resolve(queue)
@@ -87,10 +91,11 @@ class Queues:
             )
         return name
 
-    def resolve(self, queue: str | QueueClass) -> str:
+    def resolve(self, queue: Queue) -> str:
         """The name of a queue; an unknown name stands for itself, or is refused if the queues are strict."""
         if not isinstance(queue, str):
-            return self._names.get(queue.name.lower()) or check_queue(queue.name)
+            name = _name_of(queue)
+            return self._names.get(name.lower()) or check_queue(name)
         found = self._found.get(queue) or self.find(queue)
         if found is None and self._strict:
             raise self.unknown(queue)
@@ -106,7 +111,7 @@ class Queues:
             self._found[queue] = name
         return name
 
-    def known(self, queue: str | QueueClass) -> str:
+    def known(self, queue: Queue) -> str:
         """As `resolve_or_add`; an unknown name is always refused."""
         if isinstance(queue, str) and self.find(queue) is None:
             raise self.unknown(queue)
@@ -128,6 +133,11 @@ class Queues:
     def classes(self, names: Iterable[str]) -> list[QueueClass]:
         """The registered classes of these queues, each once."""
         return [self._classes[name] for name in dict.fromkeys(names) if name in self._classes]
+
+
+def _name_of(queue: Any) -> str:
+    name: str = queue.name
+    return name
 
 
 def _class_of(queue: Any) -> type:

@@ -1,7 +1,8 @@
 """Calls that a type checker must accept, and the types it must see."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, assert_type
+from typing import Any, ClassVar, assert_type
 
 from tenure import (
     PARENT_ERROR,
@@ -25,6 +26,8 @@ from tenure import (
     current_context,
 )
 from tenure.errors import RequestFailed
+from tenure.events import RescheduleResult
+from tenure.worker.worker import Worker
 
 app = Tenure("memory://", max_retries=3)
 
@@ -140,6 +143,7 @@ assert_type(ping.using(delay=5).enqueue("a.example").result(), int)
 assert_type(fetch.enqueue(url="https://a.example").result(), bytes)
 assert_type(fetch_with_context.using(queue="slow").enqueue(url="https://a.example").result(), bytes)
 assert_type(send.enqueue(7).info(), JobInfo)
+assert_type(send.enqueue(7).reschedule(at="tomorrow 09:00"), RescheduleResult)
 assert_type(app.handle("an-id", int).result(), int)
 assert_type(app.handle("an-id", list[int]), JobHandle[list[int]])
 assert_type(app.handle("an-id"), JobHandle[Any])
@@ -163,6 +167,29 @@ assert_type(app.schedules.get("report").occurrence(0), Job)
 assert_type(current_context().time_left, float | None)
 
 app.register("report", Report, queue="reports", priority="low")
+
+
+class Reports:
+    name = "reports"
+    aliases = ("papers",)
+
+    def setup(self, worker: str) -> None: ...
+
+
+class Tenants:
+    name: ClassVar[str] = "tenants"
+
+
+@dataclass(frozen=True)
+class Named:
+    name: str
+
+
+app.queues.add(Reports)
+app.queues.add(Named("tenant-7"))
+assert_type(app.resolve_queue(Reports), str)
+assert_type(app.resolve_queue(Tenants), str)
+assert_type(app.worker("emails", Reports, Reports(), Tenants, Named("tenant-8")), Worker)
 
 
 async def wait() -> None:

@@ -94,4 +94,7 @@ moment: datetime = send.build(7)  # error
 number: int = send.enqueue(7).result()  # error
 fetched: str = fetch.enqueue(url="https://a.example").result()  # error
 send.enqueue(7).result(timeout=[])  # error
-send.enqueue(7).reschedule(at="tomorrow")  # error
+send.enqueue(7).reschedule(at=b"tomorrow")  # error
+app.worker(7)  # error
+app.resolve_queue(send)  # error
+app.queues.add("emails")  # error
