@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tenure.backends.contract import Backend
 from tenure.backends.messages import SUSPECT, Abandon, Ack, Lease, Message, Nack, vanished_after
 from tenure.backends.records import CancelResult, RescheduleResult
 from tenure.clock import MICROSECOND, Clock
@@ -16,8 +17,6 @@ from tenure.definition.context import Progress
 
 if TYPE_CHECKING:
     from hypothesis.stateful import RuleBasedStateMachine
-
-    from tenure.testing.conformance.messages import FullBackend
 
 
 @dataclass
@@ -208,7 +207,7 @@ class Model:
         return (-message.priority, self.puts)
 
 
-def machine_for(open_backend: Callable[[Clock], "FullBackend"]) -> "type[RuleBasedStateMachine]":
+def machine_for(open_backend: Callable[[Clock], Backend]) -> "type[RuleBasedStateMachine]":
     """A hypothesis state machine that drives a fresh backend and the model side by side; use its `.TestCase`."""
     from tenure.testing.machine import ModelComparison
 
