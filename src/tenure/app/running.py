@@ -53,7 +53,7 @@ class Running:
 
     def lane(
         self,
-        queues: Sequence[str | QueueClass],
+        queues: Sequence[str | QueueClass | type[QueueClass]],
         weights: dict[str, float],
         runner: RunnerKind,
         concurrency: int | None,

@@ -4,36 +4,39 @@ Registry holds the handlers and says which of them a queue may run.
 Middleware are plain functions around the call of a handler; the first one is the outermost.
 """
 
-import copy
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, get_args, get_type_hints
-
-import msgspec
+from typing import Any
 
 from tenure.definition.callables import check_callable, is_async, name_of, refuse_generator
 from tenure.definition.context import Breakers, Context, always_closed
 from tenure.definition.error_rules import ErrorMatch, ErrorRules, error_rules
 from tenure.definition.job import JobOptions, normalise
 from tenure.definition.limits import check_key
+from tenure.definition.parameters import (
+    arguments_type,
+    binder,
+    function_call,
+    hints_of,
+    method_call,
+    parameters_of,
+    parent_arguments,
+    shape_of,
+)
 from tenure.definition.parent import (
     NO_PARENT_ARGUMENTS,
-    PARENT_ERROR,
-    PARENT_RESULT,
     FollowerShape,
-    FromParent,
     ParentArguments,
 )
 from tenure.definition.payload import PayloadShape, Shape, Upcaster, check_versions, upcast
 from tenure.definition.queues import Queues
 from tenure.definition.retry import Backoff, Policy, RetryPolicy, check_policy
-from tenure.errors import ForbiddenHandler, InvalidHandler, InvalidPayload, UnknownHandler
+from tenure.errors import ForbiddenHandler, InvalidHandler, UnknownHandler
 from tenure.suggestions import nearest
 
 Middleware = Callable[[Context, Callable[[], Any]], Any]
-_CONTAINERS = (list, dict, set, bytearray)
 
 
 class HandlerOptions(JobOptions, total=False):
@@ -104,22 +107,22 @@ def from_function(key: str, function: Callable[..., Any], options: HandlerOption
     """A handler whose payload is the object of the function's arguments."""
     check_key(key)
     refuse_generator(function, f"handler {key!r}")
-    parameters, wants_context = _parameters(function)
-    parent = _parent_arguments(key, parameters)
+    parameters, wants_context = parameters_of(function)
+    parent = parent_arguments(key, parameters)
 
     def shape_without(names: Iterable[str]) -> Shape:
         carried = [parameter for parameter in parameters if parameter.name not in names]
-        arguments = _arguments_type(key, function, carried)
-        return _shape(function, arguments, rebuild=lambda payload: arguments(**payload))
+        arguments = arguments_type(key, function, carried)
+        return shape_of(function, arguments, rebuild=lambda payload: arguments(**payload))
 
     handler = Handler(
         key=key,
         shape=FollowerShape(key, parent, shape_without) if parent.names() else shape_without(()),
         parent=parent,
-        call=_function_call(function, parameters, wants_context),
+        call=function_call(function, parameters, wants_context),
         is_async=is_async(function),
-        bind=_binder(key, parameters),
-        returns=_hints(function).get("return", Any),
+        bind=binder(key, parameters),
+        returns=hints_of(function).get("return", Any),
         context_parameter=next(iter(inspect.signature(function).parameters)) if wants_context else None,
     )
     return _with_options(handler, dict(options))
@@ -144,18 +147,18 @@ def from_class(key: str, cls: Any, options: HandlerOptions) -> Handler:
         raise InvalidHandler(f"handler class {cls.__qualname__!r} for key {key!r} needs a method handle(self, ...)")
     for name in ("handle", "before_run", "after_run"):
         refuse_generator(getattr(cls, name, None), f"{cls.__qualname__}.{name} for key {key!r}")
-    parameters, wants_context = _parameters(method, skip=1)
+    parameters, wants_context = parameters_of(method, skip=1)
     if len(parameters) > 1:
         raise InvalidHandler(f"{cls.__qualname__}.handle takes at most a Context and one payload, not {parameters}")
-    declared = _hints(method).get(parameters[0].name, Any) if parameters else Any
+    declared = hints_of(method).get(parameters[0].name, Any) if parameters else Any
     own = {name: getattr(cls, name) for name in _OPTIONS - {"name"} if hasattr(cls, name)}
     handler = Handler(
         key=key,
-        shape=_shape(method, declared),
-        call=_method_call(method, bool(parameters), wants_context),
+        shape=shape_of(method, declared),
+        call=method_call(method, bool(parameters), wants_context),
         is_async=is_async(method),
         make=cls,
-        returns=_hints(method).get("return", Any),
+        returns=hints_of(method).get("return", Any),
     )
     return _with_options(handler, {**own, **options})
 
@@ -201,131 +204,6 @@ def _check_middleware(handler: Handler, middleware: Any) -> None:
 
 def _call_inside(middleware: Middleware, call: Callable[..., Any], *arguments: Any) -> Any:
     return middleware(arguments[-2], partial(call, *arguments))  # the context is the last but one
-
-
-def _parameters(function: Callable[..., Any], skip: int = 0) -> tuple[list[inspect.Parameter], bool]:
-    """The parameters that the payload fills, and whether the first argument is a Context."""
-    parameters = list(inspect.signature(function).parameters.values())[skip:]
-    first, hints = parameters[0] if parameters else None, _hints(function)
-    wants_context = first is not None and hints.get(first.name) is Context and first.kind is not first.KEYWORD_ONLY
-    if wants_context:
-        parameters = parameters[1:]
-    elif first is not None and first.name in ("self", "cls") and first.name not in hints:
-        raise InvalidHandler(
-            f"handler {name_of(function)!r} is a method, and a worker has no object to call it on; write a function "
-            "outside the class, or a handler class for app.register"
-        )
-    for parameter in parameters:
-        if hints.get(parameter.name) is Context or Context in get_args(hints.get(parameter.name)):
-            raise InvalidHandler(
-                f"handler {name_of(function)!r} takes its Context as {str(parameter)!r}; write it as the first "
-                f"parameter, annotated with Context alone: def {function.__name__}(ctx: Context, ...)"
-            )
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise InvalidHandler(
-                f"handler {name_of(function)!r} takes {parameter}; name each argument, so that it can be checked"
-            )
-    return parameters, wants_context
-
-
-def _parent_arguments(key: str, parameters: Sequence[inspect.Parameter]) -> ParentArguments:
-    names: dict[Any, list[str]] = {PARENT_RESULT: [], PARENT_ERROR: []}
-    for parameter in parameters:
-        if isinstance(parameter.default, FromParent):
-            names[parameter.default].append(parameter.name)
-    if any(len(each) > 1 for each in names.values()):
-        raise InvalidHandler(f"handler {key!r} takes the same value from its parent twice; use one of the parameters")
-    return ParentArguments("".join(names[PARENT_RESULT]), "".join(names[PARENT_ERROR]))
-
-
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return get_type_hints(function, include_extras=True)
-    except (NameError, AttributeError, SyntaxError, TypeError) as error:
-        raise InvalidHandler(
-            f"the annotations of handler {name_of(function)!r} cannot be resolved: {error}; "
-            "define the types at module level"
-        ) from error
-
-
-def _shape(function: Callable[..., Any], declared: Any, rebuild: Callable[[Any], Any] | None = None) -> Shape:
-    try:
-        return Shape(declared, rebuild)
-    except TypeError as error:
-        raise InvalidHandler(
-            f"handler {name_of(function)!r} declares a type that cannot be read from JSON: {error}"
-        ) from error
-
-
-def _arguments_type(key: str, function: Callable[..., Any], parameters: list[inspect.Parameter]) -> type:
-    hints = _hints(function)
-    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
-    for parameter in parameters:
-        declared = hints.get(parameter.name, Any)
-        if parameter.default is parameter.empty or isinstance(parameter.default, FromParent):
-            fields.append((parameter.name, declared))
-        else:
-            fields.append(
-                (parameter.name, declared, msgspec.field(default_factory=_default_factory(parameter.default)))
-            )
-    return msgspec.defstruct(key, fields, forbid_unknown_fields=True, kw_only=True)
-
-
-def _default_factory(value: Any) -> Callable[[], Any]:
-    """Copies a container for each attempt; other values are passed unchanged, so that `is` still works."""
-    return partial(copy.copy, value) if isinstance(value, _CONTAINERS) else lambda: value
-
-
-def _function_call(
-    function: Callable[..., Any], parameters: list[inspect.Parameter], wants_context: bool
-) -> Callable[..., Any]:
-    astuple = msgspec.structs.astuple
-    keywords = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
-    if keywords:
-        count = len(parameters) - len(keywords)
-
-        def call(context: Context, value: Any) -> Any:
-            values = astuple(value)
-            leading = (context, *values[:count]) if wants_context else values[:count]
-            return function(*leading, **dict(zip(keywords, values[count:], strict=True)))
-
-        return call
-    if wants_context:
-        return lambda context, value: function(context, *astuple(value))
-    return lambda context, value: function(*astuple(value))  # noqa: ARG005 - one signature for every handler
-
-
-def _method_call(method: Callable[..., Any], takes_payload: bool, wants_context: bool) -> Callable[..., Any]:
-    if takes_payload and wants_context:
-        return lambda instance, context, value: method(instance, context, value)
-    if takes_payload:
-        return lambda instance, context, value: method(instance, value)  # noqa: ARG005
-    if wants_context:
-        return lambda instance, context, value: method(instance, context)  # noqa: ARG005
-    return lambda instance, context, value: method(instance)  # noqa: ARG005
-
-
-def _binder(key: str, parameters: list[inspect.Parameter]) -> Callable[..., dict[str, Any]]:
-    """Turns the arguments of a call into the payload; most calls need no inspect, which costs 5 µs."""
-    known = {parameter.name for parameter in parameters}
-    required = {parameter.name for parameter in parameters if parameter.default is parameter.empty}
-    order = [parameter.name for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY]
-    is_plain = not any(parameter.kind is parameter.POSITIONAL_ONLY for parameter in parameters)
-    signature = inspect.Signature(parameters)
-
-    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        payload = dict(zip(order, args, strict=False), **kwargs) if args else kwargs
-        names = payload.keys()
-        if is_plain and len(payload) == len(args) + len(kwargs) and (names == known or required <= names <= known):
-            return payload
-        try:
-            return dict(signature.bind(*args, **kwargs).arguments)
-        except TypeError as error:
-            options = sorted((kwargs.keys() - known) & JobOptions.__annotations__.keys())
-            hint = f"; options go before: using({options[0]}=...).enqueue(...)" if options else ""
-            raise InvalidPayload(f"handler {key!r} was given the wrong arguments: {error}{hint}") from None
-
-    return bind
 
 
 class Registry:
