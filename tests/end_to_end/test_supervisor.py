@@ -225,7 +225,7 @@ def test_workers_that_end_by_themselves_are_not_replaced(tenure):
 def test_workers_get_the_options_that_the_supervisor_was_given(crew):
     supervisor, pids = crew(1, "--runner", "threads", "--concurrency", "3", "--stop-grace", "0.5", "a", "b:2")
     command = Path(f"/proc/{pids[0]}/cmdline").read_text().rstrip("\0").split("\0")
-    given = ["--concurrency", "3", "--runner", "threads", "--stop-grace", "0.5", "--", "a", "b:2"]
+    given = ["--concurrency", "3", "--runner", "threads", "--stop-grace", "0.5", "--shares-terminal", "--", "a", "b:2"]
     assert command[command.index("work") + 1 :] == given
     assert stop(supervisor) == 0
 
