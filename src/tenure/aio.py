@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 
 from tenure.backends.job_waiter import JobWaiter
 from tenure.definition.duration import Duration, to_seconds
+from tenure.definition.given_job import check_job
 from tenure.definition.job import Job
 from tenure.definition.job_handle import JobClient, JobHandle
 from tenure.definition.job_info import JobInfo
@@ -106,11 +107,7 @@ class Async:
         If the call is cancelled before the job was sent, the job is not sent. If it is cancelled later, the job may
         have been stored.
         """
-        if not isinstance(job, Job):
-            raise TypeError(
-                f"enqueue needs a job, got {job!r}; for a function write `await function.aenqueue(...)`, or build the "
-                "job with `function.build(...)`"
-            )
+        check_job(job, "app.aio.enqueue")
         if connection is None:
             return await self._enqueues.add((job, backend))
         await self._threads.run(self._app.open_backend, backend)  # at its first use it takes long

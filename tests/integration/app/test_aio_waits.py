@@ -230,5 +230,5 @@ def test_a_child_process_waits_with_threads_of_its_own(app):
 
 
 def test_a_function_in_place_of_a_job_is_refused_with_what_to_write(in_memory):
-    with pytest.raises(TypeError, match=r"write `await function\.aenqueue\(\.\.\.\)`"):
+    with pytest.raises(TypeError, match=r"decorate it with @app\.job"):
         asyncio.run(in_memory.aio.enqueue(print))

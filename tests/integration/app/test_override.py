@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tenure import Lane, Notification, Tenure
-from tenure.aio import Async
 from tenure.clock import SystemClock
 from tenure.errors import JobFailed, SettingsError
 from tenure.notifications.notifier import Subscription
@@ -137,7 +136,7 @@ def test_a_manager_works_in_the_override(overridden, send):
 
 
 def test_async_callers_enqueue_in_the_override(overridden, send):
-    jobs = Async(overridden)
+    jobs = overridden.aio
     id = asyncio.run(jobs.enqueue(send.build(user_id=1)))
     assert [job.id for job in enqueued(overridden)] == [id]
 

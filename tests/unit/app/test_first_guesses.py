@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from tenure import Tenure
-from tenure.aio import Async
 from tenure.errors import InvalidJob, InvalidPayload, InvalidSchedule, NotAJob
 from tenure.testing import enqueued
 
@@ -83,7 +82,7 @@ def test_enqueue_refuses_everything_else_with_what_to_write(app, given, advice):
     with pytest.raises(TypeError, match=advice):
         app.enqueue_many([given])
     with pytest.raises(TypeError, match=advice):
-        asyncio.run(Async(app).enqueue(given))
+        asyncio.run(app.aio.enqueue(given))
 
 
 def test_enqueue_refuses_a_builder_and_using_with_what_to_write(app, send):
