@@ -117,7 +117,7 @@ class JobInfo:
         try:
             return Shape(declared).unpack(raw)
         except (TypeError, ValueError, msgspec.MsgspecError) as error:
-            what = "it has none, or it was erased" if self.output is None else str(error)
+            what = str(error) if self.output is not None else self.reason or "it has none, or it was erased"
             raise InvalidResult(
                 f"the result of job {self.id!r} is not {_type_name(declared)}, which handler {self.handler!r} "
                 f"declares: {what}; app.handle(id, type=Any) reads a result as it is stored"
