@@ -8,7 +8,7 @@ import pytest
 
 from tenure import Lane, Notification, Tenure
 from tenure.clock import SystemClock
-from tenure.errors import JobFailed, SettingsError
+from tenure.errors import InvalidResult, JobFailed, SettingsError
 from tenure.notifications.notifier import Subscription
 from tenure.testing import FakeClock, enqueued, run_due
 from tenure.wire.signing import new_key
@@ -233,7 +233,8 @@ def test_an_eager_job_runs_in_enqueue_through_its_guards_and_keeps_its_result(re
         id = send.enqueue(user_id=1)
         assert real.result(id) == "sent 1"
         second = real.enqueue(send.build(user_id=2), "reports")
-        assert real.result(second) is None  # its idempotency key is used up
+        with pytest.raises(InvalidResult, match=f"skipped-idempotent: job {id} has done it"):
+            real.result(second)
         real.schedule(send.build(user_id=3)).every_minute().named("queued")
         assert [each.record.state for each in real.cron.run()] == ["enqueued"]
 
