@@ -6,15 +6,17 @@ The program gets its own process group, which is killed at the end: no process o
 import os
 import selectors
 import signal
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from tenure.definition.context import Context
 from tenure.errors import CommandFailed, DeadlineExceeded
+
+if TYPE_CHECKING:
+    import subprocess
 
 _CHUNK = 65_536
 _POLL_SECONDS = 0.1  # between checks whether the program has ended
@@ -87,6 +89,8 @@ def run_program(
     umask: int = -1,
 ) -> ProgramResult:
     """Run a program; its process group is killed at the end, also after an error."""
+    import subprocess  # most apps run no programs
+
     process = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,

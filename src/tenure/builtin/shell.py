@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from tenure.builtin import launcher
 from tenure.builtin.authorisation import CheckedShape, check_arguments, check_texts
@@ -25,6 +24,8 @@ def shell_handler(permitted: Shell) -> Handler:
     def call(context: Context, argv: list[str]) -> str:
         entry = authorise(permitted, argv)
         executable = _executable(entry)
+        from tempfile import TemporaryDirectory  # most apps run no programs
+
         with TemporaryDirectory(prefix="tenure-shell-") as folder:
             result = run_program(
                 repr(entry),

@@ -6,7 +6,6 @@ Unknown keys are refused, except in the environment.
 
 import logging
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -72,6 +71,8 @@ def _from_files(folder: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _toml(path: Path) -> dict[str, Any]:
+    import tomllib  # as the other imports inside functions: a process without such a file starts sooner
+
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
