@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from tenure.backends.sql.sqlite import dialect
+from tenure.backends.sql.sqlite import log_watch
 from tenure.backends.sql.sqlite.log_watch import LogWatch, LogWatches
 from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
@@ -31,7 +31,7 @@ def opened(monkeypatch):
             super().close()
             watches[watches.index(self)] = None
 
-    monkeypatch.setattr(dialect, "LogWatch", CountedWatch)
+    monkeypatch.setattr(log_watch, "LogWatch", CountedWatch)
     return watches
 
 
@@ -54,7 +54,7 @@ def test_two_threads_that_wait_have_a_watch_each(tmp_path, opened):
 
 
 def test_a_job_of_another_process_ends_a_wait(tmp_path, monkeypatch):
-    monkeypatch.setattr(dialect, "_IDLE_POLL_SECONDS", WAIT_SECONDS)
+    monkeypatch.setattr(log_watch, "_IDLE_POLL_SECONDS", WAIT_SECONDS)
     url = f"sqlite:///{tmp_path}/jobs.db"
     with closing(open_backend(url, SystemClock())) as worker, closing(open_backend(url, SystemClock())) as producer:
         for number in range(3):
@@ -75,7 +75,7 @@ def test_a_watch_on_a_deleted_log_is_replaced(tmp_path, opened):
         log.write_text("x")
         began = time.monotonic()
         wait(WAIT_SECONDS)
-        assert time.monotonic() - began < dialect._IDLE_POLL_SECONDS
+        assert time.monotonic() - began < log_watch._IDLE_POLL_SECONDS
     assert opened[0] is None
     assert len(opened) == 2
     watches.close()
@@ -83,7 +83,7 @@ def test_a_watch_on_a_deleted_log_is_replaced(tmp_path, opened):
 
 def test_a_write_before_the_wait_shortens_its_first_polls(tmp_path, monkeypatch):
     """Its commit may become visible after the worker has looked."""
-    monkeypatch.setattr(dialect, "_IDLE_POLL_SECONDS", WAIT_SECONDS)
+    monkeypatch.setattr(log_watch, "_IDLE_POLL_SECONDS", WAIT_SECONDS)
     log = tmp_path / "log"
     log.touch()
     watches = LogWatches(log)
