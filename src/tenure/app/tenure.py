@@ -11,13 +11,10 @@ from tenure import settings as setting
 from tenure.app.backoff import find_backoff
 from tenure.app.client import AppClient
 from tenure.app.collector import find_collector, own_collector
-from tenure.app.cron import Cron, schedules_of
 from tenure.app.dead_letters import DeadLetterQueue
 from tenure.app.decorator import Decorator
 from tenure.app.discovery import import_all
 from tenure.app.guards import Guards
-from tenure.app.jobs import AppJobs
-from tenure.app.notifications import notifier_for, subscription
 from tenure.app.open_backends import OpenBackend, OpenBackends, Place, PlaceClock, Sealer
 from tenure.app.override import Override, overridden
 from tenure.app.producer import Producer
@@ -31,7 +28,6 @@ from tenure.backends.messages import Lease, Message, Verdict
 from tenure.builtin.event import Subscriber
 from tenure.builtin.handlers import Builtins
 from tenure.clock import Clock, SystemClock
-from tenure.cron.builder import ScheduleBuilder
 from tenure.definition import given_job
 from tenure.definition.builder import JobBuilder
 from tenure.definition.context import BreakerScope, Context
@@ -51,15 +47,19 @@ from tenure.metrics.collector import Collector, NoCollector
 from tenure.metrics.counters import WorkerCounters
 from tenure.metrics.queue_signals import QueueSignals
 from tenure.metrics.statistics import By, Summary
-from tenure.notifications.notice import RenderedNotice
 from tenure.permissions import Argument
 from tenure.recipients import Notification
 
 if TYPE_CHECKING:
     from tenure.aio import Async
+    from tenure.app.cron import Cron
+    from tenure.app.jobs import AppJobs
     from tenure.app.manual_worker import Manager
     from tenure.app.running import Running
+    from tenure.cron.builder import ScheduleBuilder, Schedules
     from tenure.cron.publisher import TickPublisher
+    from tenure.notifications.notice import RenderedNotice
+    from tenure.notifications.notifier import Notifier
     from tenure.worker.lane import Lane, RunnerKind
     from tenure.worker.worker import Worker
 
@@ -102,28 +102,24 @@ class Tenure:
             self.settings.allow, builtins, self._breaker, self._builtins.missing, self.queues, self.retry
         )
         self._backends = OpenBackends(Place(self.settings, self.clock), self._run_now, self.metrics)
-        current_clock = PlaceClock(self._backends)
+        self._current_clock = PlaceClock(self._backends)
         tracing = find_tracing(self.settings.tracing)
         if tracing:
             self.registry.use(tracing.around)
             self.registry.use(tracing.around_async)
-        self._sealer = Sealer(self.registry, self.queues, current_clock, tracing, self.settings.timezone)
+        self._sealer = Sealer(self.registry, self.queues, self._current_clock, tracing, self.settings.timezone)
         self._producer = Producer(self._backends, self._sealer, self.listeners)
         self.waiters = Waiters(self.parts, self._backends.url)
         self._client = AppClient(
             self.parts, self.open_backend, self._producer, self.waiters, self._await_end, self.registry,
             self.settings.sensitive,
         )  # fmt: skip
-        self.jobs = AppJobs(self._client, self.queues, current_clock)
-        self.schedules = schedules_of(self)
         self.guards = Guards(
             self._store, rules_of(self.settings), self.settings.lease, self._breaker_name, self.queues.find
         )
         self._stores = Stores(self._backends)
-        self.cron = Cron(self.schedules, self.settings.environment, self.listeners, self.parts, self._publisher)
         for alias, queue in self.settings.aliases.items():
             self.queues.alias(alias, queue)
-        self.notifications = notifier_for(self.parts, self.guards, current_clock, self.settings, self._worker_listeners)
         for name, notification in self.settings.notifications.items():
             self.notify(name, notification)
 
@@ -156,13 +152,16 @@ class Tenure:
         return JobBuilder(Job(handler=handler, payload=payload, **found.defaults), self._enqueue)
 
     @overload
-    def schedule(self, job: JobFunction[P, R], /, *args: P.args, **kwargs: P.kwargs) -> ScheduleBuilder: ...
+    def schedule(self, job: JobFunction[P, R], /, *args: P.args, **kwargs: P.kwargs) -> "ScheduleBuilder": ...
 
     @overload
-    def schedule(self, job: Job | str, /, payload: Any = None) -> ScheduleBuilder: ...
+    def schedule(self, job: Job | str, /, payload: Any = None) -> "ScheduleBuilder": ...
 
-    def schedule(self, job: Any, /, *args: Any, **kwargs: Any) -> ScheduleBuilder:
+    def schedule(self, job: Any, /, *args: Any, **kwargs: Any) -> "ScheduleBuilder":
         """Run a job by schedule: `app.schedule(report, month=7).daily_at("02:00")`, or a handler's key with payload."""
+
+        from tenure.cron.builder import ScheduleBuilder
+
         described = given_job.job_to_schedule(job, args, kwargs, self.define)
         return self.schedules.add(ScheduleBuilder(described, self._enqueue))
 
@@ -329,6 +328,8 @@ class Tenure:
 
     def notify(self, name: str, notification: Notification) -> None:
         """Add a notification about jobs that end, as the setting `notifications` does, under a name."""
+        from tenure.app.notifications import subscription
+
         if not self.notifications.names:
             self.listeners.add(self.notifications)
         self.notifications.add(subscription(name, notification, self.settings, self._enqueue_notice))
@@ -366,7 +367,8 @@ class Tenure:
 
     def close(self) -> None:
         """Close what was opened; the app opens it again when it is used again."""
-        self.notifications.close()
+        if "notifications" in vars(self):
+            self.notifications.close()
         self.waiters.close()
         if "aio" in vars(self):
             self.aio.close()
@@ -400,9 +402,43 @@ class Tenure:
         def __getattr__(self, name):
             raise given_job.missing_app_name(name)
 
+    # What follows is imported at its first use: a process that only enqueues starts in 0.8 of the time.
+
+    @property
+    def jobs(self) -> "AppJobs":
+        """Finds, shows, counts, awaits and changes jobs."""
+        from tenure.app.jobs import AppJobs
+
+        return AppJobs(self._client, self.queues, self._current_clock)
+
+    @property
+    def schedules(self) -> "Schedules":
+        """The schedules of the app."""
+        return self._schedules
+
+    @cached_property
+    def _schedules(self) -> "Schedules":
+        from tenure.app.cron import schedules_of
+
+        return schedules_of(self)
+
+    @property
+    def cron(self) -> "Cron":
+        """Runs the schedules, and shows what they did."""
+        from tenure.app.cron import Cron
+
+        return Cron(self.schedules, self.settings.environment, self.listeners, self.parts, self._publisher)
+
+    @cached_property
+    def notifications(self) -> "Notifier":
+        """Sends the notices of `notify` and of the setting `notifications`."""
+        from tenure.app.notifications import notifier_for
+
+        return notifier_for(self.parts, self.guards, self._current_clock, self.settings, self._worker_listeners)
+
     @cached_property
     def _running(self) -> "Running":
-        from tenure.app.running import Running  # a process that only enqueues does not need it
+        from tenure.app.running import Running
 
         return Running(self, self._backends, self._stores, self._sealer, self._worker_listeners)
 
@@ -415,7 +451,7 @@ class Tenure:
     def _breaker(self, name: str, context: Context) -> BreakerScope:
         return self.guards.breaker(name).within(context)
 
-    def _enqueue_notice(self, handler: str, notice: RenderedNotice) -> None:
+    def _enqueue_notice(self, handler: str, notice: "RenderedNotice") -> None:
         self.enqueue(self.define(handler).meta(notice=notice.members()).build())
 
     def _store(self) -> Store:

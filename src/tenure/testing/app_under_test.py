@@ -25,8 +25,11 @@ _WAKE_LIMIT = 1000
 class OverridableApp(ManagedApp, Protocol):
     """The part of a Tenure app that a test uses."""
 
-    schedules: Schedules
-    cron: Any
+    @property
+    def schedules(self) -> Schedules: ...
+
+    @property
+    def cron(self) -> Any: ...
 
     def worker(self, *queues: str, burst: bool = False) -> Any: ...
 

@@ -1,5 +1,6 @@
 """Levels, members and repeated members of a message as JSON: what is counted in bytes is what a decoder builds."""
 
+import gc
 import json
 import sys
 
@@ -201,11 +202,13 @@ def calls_of(act):
     """How many functions are called, those written in C included."""
     calls = []
     before = sys.getprofile()
+    gc.disable()  # a collection would call finalizers of other tests
     sys.setprofile(lambda frame, event, argument: calls.append(event) if event in ("call", "c_call") else None)
     try:
         act()
     finally:
         sys.setprofile(before)
+        gc.enable()
     return len(calls)
 
 
