@@ -232,3 +232,38 @@ def test_a_child_process_waits_with_threads_of_its_own(app):
 def test_a_function_in_place_of_a_job_is_refused_with_what_to_write(in_memory):
     with pytest.raises(TypeError, match=r"decorate it with @app\.job"):
         asyncio.run(in_memory.aio.enqueue(print))
+
+
+def test_jobs_are_read_found_and_awaited_together(app):
+    async def main():
+        handles = [await app.aio.enqueue(twice(number).replace(tags=["sum"])) for number in range(3)]
+        ends = asyncio.create_task(app.aio.wait(handles, "60s"))
+        await work(app)
+        ended = await ends
+        found = [info.id async for info in app.aio.find(tags="sum", state="done")]
+        return handles, ended, found, await app.aio.get(handles[0]), await handles[2].aresult("60s")
+
+    handles, ended, found, first, last = asyncio.run(main())
+
+    assert {id: info.state for id, info in ended.items()} == dict.fromkeys(handles, "done")
+    assert found == handles[::-1]
+    assert (first.id, first.state, first.result, last) == (handles[0], "done", 0, 4)
+
+
+def test_a_search_reads_more_than_one_page(in_memory):
+    in_memory.enqueue_many(twice(number) for number in range(250))
+
+    async def main():
+        return [info.id async for info in in_memory.aio.find(state="ready")]
+
+    assert len(set(asyncio.run(main()))) == 250
+
+
+def test_a_wait_for_several_jobs_names_those_that_have_not_ended(in_memory):
+    async def main():
+        done, late = await in_memory.aio.enqueue(twice(1)), await in_memory.aio.enqueue(twice(2).replace(delay="1h"))
+        await work(in_memory)
+        with pytest.raises(ResultTimeout, match=rf"1 of 2 jobs have not ended .*: {late}"):
+            await in_memory.aio.wait([done, late], 0.01)
+
+    asyncio.run(main())
