@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tenure.app.open_backends import OpenBackend, OpenBackends, Sealer
-from tenure.app.stores import Put, existing_job, put_unique, require_unique
+from tenure.app.stores import Holders, Put, existing_job, put_unique, require_unique
 from tenure.backends.contract import Backend
 from tenure.backends.messages import Message, enqueued_events
 from tenure.backends.parts import Transactions
@@ -51,18 +51,27 @@ class Producer:
     def _enqueue(self, job: Job, backend: str | None, connection: Any, *, wake: bool) -> str:
         opened = self._backends.get(backend)
         message = self._sealer.message(job, opened)
-        put = opened.backend.put if connection is None else self._in_transaction(backend, connection, wake)
-        return self._put(message, job.duplicate, opened.backend, put)
+        if connection is None:
+            return self._put(message, job.duplicate, opened.backend, opened.backend.put)
+        put, holders = self._in_transaction(backend, connection, wake)
+        return self._put(message, job.duplicate, opened.backend, put, holders)
 
     def put(self, message: Message, backend: str | None = None) -> str:
         """Store a sealed message; return its id, or the id of the job that already has its `unique` text."""
         opened = self._backends.get(backend)
         return self._put(message, "return", opened.backend, opened.backend.put)
 
-    def _put(self, message: Message, duplicate: Literal["return", "refuse"], backend: Backend, put: Put) -> str:
+    def _put(
+        self,
+        message: Message,
+        duplicate: Literal["return", "refuse"],
+        backend: Backend,
+        put: Put,
+        own_holders: Holders | None = None,
+    ) -> str:
         if message.unique is None:
             put([message])
-        elif existing := put_unique(backend, message, duplicate, put):
+        elif existing := put_unique(backend, message, duplicate, put, own_holders):
             return existing
         if self._listeners:
             self._listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
@@ -193,11 +202,12 @@ class Producer:
         except Exception as error:  # any error belongs to this job alone
             return error
 
-    def _in_transaction(self, backend: str | None, connection: Any, wake: bool) -> Put:
+    def _in_transaction(self, backend: str | None, connection: Any, wake: bool) -> tuple[Put, Holders | None]:
         opened = self._backends.get(backend).backend
         if opened.transactions is None and self._backends.place.redirects:
-            return opened.put  # a test in memory: there is no transaction to join
-        return partial(self._transactions(backend).put, connection, wake=wake)
+            return opened.put, None  # a test in memory: there is no transaction to join
+        transactions = self._transactions(backend)
+        return partial(transactions.put, connection, wake=wake), partial(transactions.holders, connection)
 
     def _transactions(self, backend: str | None) -> Transactions:
         transactions = self._backends.get(backend).backend.transactions

@@ -18,6 +18,7 @@ from tenure.worker.guard_rules import GuardRules
 logger = logging.getLogger(__name__)
 
 Put = Callable[[Sequence[Message]], list[str]]
+Holders = Callable[[Sequence[str]], dict[str, str]]
 _EMBEDDED = "sqlite:///tenure-guards.db"
 _TRIES = 10
 
@@ -85,13 +86,20 @@ def require_unique(backend: Backend, messages: Sequence[Message]) -> None:
         raise BackendError("this backend cannot enforce unique jobs; remove the option unique, or use a database")
 
 
-def put_unique(backend: Backend, message: Message, duplicate: Literal["return", "refuse"], put: Put) -> str | None:
-    """Store a message with a `unique` text; return None, or the id of the job that already holds the text."""
+def put_unique(
+    backend: Backend, message: Message, duplicate: Literal["return", "refuse"], put: Put, own_holders: Holders | None
+) -> str | None:
+    """Store a message with a `unique` text; return None, or the id of the job that already holds the text.
+
+    `own_holders` finds the jobs of the caller's transaction, which no other connection sees.
+    """
     require_unique(backend, [message])
+    unique = message.unique or ""
     for _ in range(_TRIES):
         if message.id in put([message]):
             return None
-        existing = _holder(backend, message.unique or "")
+        own = None if own_holders is None else own_holders([unique]).get(unique)
+        existing = own or _holder(backend, unique)
         if existing == message.id:
             return None  # an earlier call stored it under this id
         if existing is not None:

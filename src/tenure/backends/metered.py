@@ -97,6 +97,7 @@ class MeteredTransactions:
     def __init__(self, inner: Transactions, meter: "BackendMeter") -> None:
         self._inner = inner
         self._meter = meter
+        self.holders = inner.holders
         self.aholders = inner.aholders
 
     def put(self, connection: Any, messages: Sequence[Message], *, wake: bool = False) -> list[str]:

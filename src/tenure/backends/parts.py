@@ -297,6 +297,10 @@ class Transactions(Protocol):
         """As `put`, on an async connection."""
         ...
 
+    def holders(self, connection: Any, uniques: Sequence[str]) -> dict[str, str]:
+        """As `UniqueJobs.holders`, as the transaction of this connection sees them."""
+        ...
+
     async def aholders(self, connection: Any, uniques: Sequence[str]) -> dict[str, str]:
         """As `UniqueJobs.holders`, as the transaction of this async connection sees them."""
         ...

@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 from sqlalchemy.orm import Session
 
 from tenure import Tenure
-from tenure.errors import BackendError, InvalidJob
+from tenure.errors import BackendError, DuplicateJob, InvalidJob
 from tenure.wire.signing import new_key
 from tests.support.servers.fixtures import _login
 
@@ -142,6 +142,24 @@ def test_tags_are_committed_and_rolled_back_with_the_callers_transaction(held):
     job.using(connection=connection).enqueue(name="c")
     connection.rollback()
     assert len(app.backend.jobs.tagged("billing", limit=5)[0]) == 1
+
+
+def test_a_unique_job_sees_the_jobs_of_its_own_transaction_and_of_others(held):
+    app, connection = held
+    job = app.job(greet)
+    before = job.using(unique="old").enqueue(name="a")
+    joined = job.using(connection=connection)
+
+    first = joined.using(unique="new").enqueue(name="b")
+
+    assert (joined.using(unique="new").enqueue(name="c"), joined.using(unique="old").enqueue(name="d")) == (
+        first,
+        before,
+    )
+    with pytest.raises(DuplicateJob, match=f"job {first} with unique 'new'"):
+        joined.using(unique="new", duplicate="refuse").enqueue(name="e")
+    connection.commit()
+    assert (app.jobs.get(first).state, ready(app)) == ("ready", 2)
 
 
 def test_a_built_job_cannot_hold_a_connection(held):

@@ -10,6 +10,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any, TypeVar
 
 import msgspec
@@ -30,7 +31,7 @@ from tenure.backends.parts import DatabaseFile, ServerInfo
 from tenure.backends.sql.archive import SqlArchive
 from tenure.backends.sql.async_connections import async_connection
 from tenure.backends.sql.batches import LeaseBatch, expand_leases
-from tenure.backends.sql.connections import driver_connection
+from tenure.backends.sql.connections import driver_connection, first_column
 from tenure.backends.sql.control import SqlControl
 from tenure.backends.sql.dead_letters import SqlDeadLetters
 from tenure.backends.sql.dialect import Dialect, Expired, Grant, Pair, Rows
@@ -198,6 +199,17 @@ class SqlTransactions:
     async def aput(self, connection: Any, messages: Sequence[Message], *, wake: bool = False) -> list[str]:
         found = await async_connection(connection, self._dialect.name, self._dialect.location)
         return await self._dialect.put_on_async(found, messages, wake) if messages else []
+
+    def holders(self, connection: Any, uniques: Sequence[str]) -> dict[str, str]:
+        raw = driver_connection(connection, self._dialect.name, self._dialect.location)
+        parameter = "?" if self._dialect.name == "sqlite" else "%s"
+        found: dict[str, str] = {}
+        with closing(raw.cursor()) as cursor:
+            for unique in uniques:
+                cursor.execute(f"SELECT id FROM tenure_job WHERE only_one = {parameter}", (unique,))
+                for row in cursor.fetchall():
+                    found[unique] = first_column(row)
+        return found
 
     async def aholders(self, connection: Any, uniques: Sequence[str]) -> dict[str, str]:
         found = await async_connection(connection, self._dialect.name, self._dialect.location)
