@@ -30,9 +30,9 @@ def test_a_job_that_waits_for_a_lock_is_told_who_holds_it_and_since_when(command
     holder, waiting = [command_line.app.define("hold").single_instance().dispatch() for _ in range(2)]
     leases = command_line.app.backend.lease(["default"], limit=2, seconds=60)
     lock = ConcurrencyLimit(lock_key("hold"))
-    command_line.app.backend.guards.change([take_guards([lock], Holder(holder, 1, 60.0))])
+    command_line.app.backend.guards.change([take_guards([lock], Holder(holder.id, 1, 60.0))])
     command_line.app.backend.parking.park([Park(lease=leases[1], key=lock.key, reason="busy")])
-    command_line.app.backend.workers.announce(structs.replace(WORKER, jobs=(holder,)), 60)
+    command_line.app.backend.workers.announce(structs.replace(WORKER, jobs=(holder.id,)), 60)
     found = command_line.json("explain", waiting)
     answer = found["answer"]
     assert (found["state"], codes(found)) == ("parked", ["locked"])

@@ -65,7 +65,7 @@ def test_purging_before_a_date(shop, before, count):
 def test_purging_before_what_is_no_time_is_refused(shop, before):
     refused = shop("purge", "--state", "done", "--before", before, "--force")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert "2026-03-29" in refused.stderr
+    assert f"--before {before!r} is not a " in refused.stderr
     assert counted(shop, "done") == 2
 
 

@@ -28,7 +28,7 @@ def test_a_worker_says_what_it_works_on_and_what_became_of_it(tenure):
 
 def test_a_worker_prints_the_id_under_which_it_is_listed(tenure):
     worker = tenure.start("work")
-    printed = worker.stdout.readline().rpartition(", worker ")[2].strip()
+    printed = worker.stdout.readline().rpartition(", worker ")[2].partition(",")[0].strip()
     eventually(lambda: [each["id"] for each in tenure.json("workers")] == [printed])
 
 

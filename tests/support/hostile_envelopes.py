@@ -141,6 +141,10 @@ class HostileEnvelopes:
         if self._random.random() < 0.3:
             changed.add(f"{place}delay")
             follower["delay"] = self._random.choice([*NUMBERS, 0.0, "5", None])
+        for name in ("result", "error"):
+            if self._random.random() < 0.2:
+                changed.add(f"{place}{name}")
+                follower[name] = self._random.choice(["a", "value", *JUNK])
         return follower
 
 

@@ -63,7 +63,7 @@ def _moment(app: Tenure, before: str) -> int:
             return app.clock.now() + 1 - parse_microseconds(before, "--before")
         except InvalidJob as error:
             raise CommandError(f"{error}, or a date such as 2026-03-29 or 2026-03-29T02:30") from error
-    return parse_time(app, before)
+    return parse_time(app, before, "--before")
 
 
 def _count(parts: Parts, states: tuple[str, ...], before: int, queue: str | None, *, any_age: bool) -> int:
