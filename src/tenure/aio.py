@@ -37,7 +37,7 @@ _THREADS = 4  # two serve batches of enqueues and of results; the others keep si
 _PAGE = 100  # jobs that a search reads in one call
 
 
-class Waiters(Protocol):
+class WaitersOfApp(Protocol):
     """The waiters of an app, one for each backend."""
 
     def get(self, backend: str | None) -> JobWaiter: ...
@@ -45,10 +45,10 @@ class Waiters(Protocol):
     def known(self, backend: str | None) -> JobWaiter | None: ...
 
 
-class Jobs(Protocol):
+class AsyncJobs(Protocol):
     """The members of `app.jobs` that this module uses."""
 
-    def on(self, backend: str) -> "Jobs": ...
+    def on(self, backend: str) -> "AsyncJobs": ...
 
     def get(self, id: str) -> JobInfo: ...
 
@@ -61,10 +61,10 @@ class AsyncApp(Protocol):
     """The members of a Tenure app that this module uses."""
 
     @property
-    def waiters(self) -> Waiters: ...
+    def waiters(self) -> WaitersOfApp: ...
 
     @property
-    def jobs(self) -> Jobs: ...
+    def jobs(self) -> AsyncJobs: ...
 
     def open_backend(self, backend: str | None = None) -> Any: ...
 
@@ -200,7 +200,7 @@ class Async:
                 raise error
         return not left
 
-    def _jobs(self, backend: str | None) -> Jobs:
+    def _jobs(self, backend: str | None) -> AsyncJobs:
         return self._app.jobs if backend is None else self._app.jobs.on(backend)
 
     def _enqueue_each(self, calls: list[JobOf]) -> list[JobHandle[Any] | Exception]:

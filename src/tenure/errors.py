@@ -217,7 +217,7 @@ class Retry(TenureError):
 
 
 class Fail(TenureError):
-    """Raised by a handler: the job has failed for good; it is dead-lettered at once, whatever retries it has left."""
+    """Raised by a handler: the job has failed for good; it is dead-lettered at once, even if it has retries left."""
 
     def __init__(self, message: str, *, reason: str = GAVE_UP) -> None:
         super().__init__(message)

@@ -45,7 +45,7 @@ class BulkResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class JobChange:
     """One kind of change. Without a `state`, a filter selects jobs of `states` that are `wanted`.
 
     `foresee` tells the result for a job without changing it; `apply` changes up to a thousand jobs.
@@ -66,28 +66,28 @@ class JobChanges:
         self._clock = clock
         self.new_ids: dict[str, JobHandle[Any]] = {}
 
-    def run(self, change: Change, ids: Iterable[str]) -> BulkResult:
+    def run(self, change: JobChange, ids: Iterable[str]) -> BulkResult:
         """Apply a change to jobs, a thousand per round trip."""
         results: dict[str, str] = {}
         for chunk in chunks(dict.fromkeys(map(str, ids)), CHUNK):
             results.update(change.apply(chunk))
         return BulkResult(results, self.new_ids)
 
-    def cancel(self) -> Change:
+    def cancel(self) -> JobChange:
         producer, backend = self._client.producer, self._client.backend
-        return Change("cancel", (*WAITING, "leased"), _foresee_cancel, lambda ids: producer.cancel(ids, backend))
+        return JobChange("cancel", (*WAITING, "leased"), _foresee_cancel, lambda ids: producer.cancel(ids, backend))
 
-    def reschedule(self, delay: Duration, at: When | None) -> Change:
+    def reschedule(self, delay: Duration, at: When | None) -> JobChange:
         producer, backend = self._client.producer, self._client.backend
-        return Change(
+        return JobChange(
             "reschedule", WAITING, _foresee_reschedule, lambda ids: producer.reschedule(ids, delay, at, backend)
         )
 
-    def delete(self) -> Change:
-        return Change("delete", END_STATES, _foresee_delete, self._delete)
+    def delete(self) -> JobChange:
+        return JobChange("delete", END_STATES, _foresee_delete, self._delete)
 
-    def retry(self, *, keep_idempotency_key: bool) -> Change:
-        return Change(
+    def retry(self, *, keep_idempotency_key: bool) -> JobChange:
+        return JobChange(
             "retry",
             ("dead", "delayed"),
             self._foresee_retry,

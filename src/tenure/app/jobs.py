@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Literal, Unpack
 
 from tenure.app.client import AppClient, open_message
-from tenure.app.job_changes import BulkResult, Change, JobChanges
+from tenure.app.job_changes import BulkResult, JobChange, JobChanges
 from tenure.backends.contract import required
 from tenure.backends.job_filter import JobFilter, find_jobs, find_page
 from tenure.backends.parts import Jobs
@@ -207,7 +207,7 @@ class AppJobs:
         """
         return required(self._client.parts.jobs, "history").forget(list(map(str, ids)))
 
-    def _change(self, changes: JobChanges, change: Change, selection: "_Selection") -> BulkResult:
+    def _change(self, changes: JobChanges, change: JobChange, selection: "_Selection") -> BulkResult:
         """Select the jobs first, and then change them: a job that the change moves is not found twice."""
         ids = selection.given_ids(change.name)
         if ids is not None and not selection.dry_run:
@@ -220,7 +220,7 @@ class AppJobs:
             return BulkResult({job.id: change.foresee(job) for job in found}, dry_run=True)
         return changes.run(change, [job.id for job in found])
 
-    def _selected(self, change: Change, search: JobSearch) -> Iterator[JobRecord]:
+    def _selected(self, change: JobChange, search: JobSearch) -> Iterator[JobRecord]:
         if search.get("state"):
             return self.find(**search).records()
         limit = search.get("limit")

@@ -59,7 +59,7 @@ class Place:
     """Where an app works: its settings and its clock, and what it has opened and started there.
 
     `store` is the store beside a broker. With `redirects`, every backend that the settings of this place do not name is
-    the backend of its URL: an override must not reach a real one, whatever name or URL the code of the user gives.
+    the backend of its URL: an override must not reach a real one, also if the user names it.
     """
 
     settings: Settings

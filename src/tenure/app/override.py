@@ -57,7 +57,7 @@ class Override:
 
 @contextmanager
 def overridden(app: T, backends: OpenBackends, wanted: Override) -> Iterator[T]:
-    """Exchange the place of the app, and undo it at the end, in whatever way the block ends."""
+    """Exchange the place of the app, and undo it at the end, also after an error."""
     before, settings, muted = backends.place, app.settings, app.notifications.muted
     if any(worker.is_running for worker in before.workers):
         raise SettingsError(

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from tenure.app.cron import Cron
     from tenure.app.jobs import AppJobs
     from tenure.app.manual_worker import Manager
-    from tenure.app.running import Running
+    from tenure.app.runtime import Runtime
     from tenure.cron.builder import ScheduleBuilder, Schedules
     from tenure.cron.publisher import TickPublisher
     from tenure.notifications.notice import RenderedNotice
@@ -285,16 +285,16 @@ class Tenure:
         """
         if lanes and (queues or weights or concurrency is not None or runner != "inline"):
             raise SettingsError("lanes have their own queues, weights, runner and concurrency: give lanes or these")
-        served = lanes or [self._running.lane(queues, weights or {}, runner, concurrency)]
-        return self._running.worker(served, location, burst=burst, max_jobs=max)
+        served = lanes or [self._runtime.lane(queues, weights or {}, runner, concurrency)]
+        return self._runtime.worker(served, location, burst=burst, max_jobs=max)
 
     def suspects_worker(self, lane: "Lane", location: str | None = None) -> "Worker":
         """A worker that runs the suspects of a lane, one at a time, until none is left; other workers start it."""
-        return self._running.suspects_worker(lane, location)
+        return self._runtime.suspects_worker(lane, location)
 
     def manager(self, seconds: float = 300.0) -> "Manager":
         """For your own loop that claims, runs and settles jobs; a claim lasts `seconds` unless renewed."""
-        return self._running.manager(seconds)
+        return self._runtime.manager(seconds)
 
     def clean(self) -> int:
         """Delete what is past its retention, in small chunks, as workers do; return how many rows."""
@@ -302,7 +302,7 @@ class Tenure:
 
     def clean_by_kind(self) -> dict[str, int]:
         """As `clean`; return how many rows of each kind."""
-        return self._running.clean()
+        return self._runtime.clean()
 
     def command(self, name: str, target: Callable[..., Any], *, arguments: Sequence[Argument] | None = None) -> None:
         """Let `command` jobs run a click command, or a function that takes a list of texts, under this name."""
@@ -437,10 +437,10 @@ class Tenure:
         return notifier_for(self.parts, self.guards, self._current_clock, self.settings, self._worker_listeners)
 
     @cached_property
-    def _running(self) -> "Running":
-        from tenure.app.running import Running
+    def _runtime(self) -> "Runtime":
+        from tenure.app.runtime import Runtime
 
-        return Running(self, self._backends, self._stores, self._sealer, self._worker_listeners)
+        return Runtime(self, self._backends, self._stores, self._sealer, self._worker_listeners)
 
     def _await_end(self, id: str, seconds: float | None, backend: str | None) -> Awaitable[JobInfo]:
         return self.aio.wait_for_end(id, seconds, backend)
@@ -461,7 +461,7 @@ class Tenure:
         return backend_name(self.backend, self._store(), self.settings.url)
 
     def _publisher(self, ledger: Ledger) -> "TickPublisher":
-        return self._running.publisher(ledger)
+        return self._runtime.publisher(ledger)
 
     def _run_now(self, lease: Lease, opened: OpenBackend) -> Verdict:
-        return self._running.run_now(lease, opened)
+        return self._runtime.run_now(lease, opened)

@@ -15,7 +15,7 @@ from tenure import Tenure
 
 name, store, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
 app = Tenure("beanstalk://127.0.0.1:1", store=store, environment="development", breaker_cooldown=0.5)
-outage = app._running._builder.guard_holder(app.backend).backend_breaker()
+outage = app._runtime._builder.guard_holder(app.backend).backend_breaker()
 outage.failed()
 (folder / f"ready-{name}").touch()
 while not (folder / "go").exists():

@@ -39,7 +39,7 @@ def worker(app):
         lanes = [(Lane(name=queue, queues=(queue,)), runner) for queue, runner in zip(queues, runners, strict=True)]
         opened = app.open_backend()
         bounds = WorkerOptions(queues=queues, **terms)
-        pipeline = app._running._builder.pipeline(opened, app._running._builder.guard_holder(opened.backend))
+        pipeline = app._runtime._builder.pipeline(opened, app._runtime._builder.guard_holder(opened.backend))
         return Worker(opened.backend, lanes, bounds, pipeline, app.listeners, "here")
 
     return make

@@ -1,4 +1,4 @@
-"""Running: makes the workers and managers of an app, and runs single jobs in the calling thread.
+"""Runtime: makes the workers and managers of an app, and runs single jobs in the calling thread.
 
 The app imports this page at its first use: a process that only enqueues needs none of it, and it would take half of the
 time of `from tenure import Tenure`.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tenure.app.tenure import Tenure
 
 
-class Running:
+class Runtime:
     """Behind `Tenure.worker`, `Tenure.manager` and the jobs that run in the thread of their caller."""
 
     def __init__(
