@@ -28,7 +28,7 @@ endef
 .PHONY: help
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; do \
-		printf '  make %-12s %s\n' "$$target" "$$text"; done
+		printf '  make %-16s %s\n' "$$target" "$$text"; done
 
 .PHONY: setup
 setup: $(VENV)/.installed ## Install the pinned tools and Tenure, editable, for development
@@ -54,12 +54,12 @@ check: setup ## Format, lint, types, import contracts, the fast unit tests and t
 	@$(BIN)/pytest -q tests/unit -m 'not slow' -n 2
 
 .PHONY: servers
-servers: ## Fetch the servers that the tests need and this machine lacks, into .servers
+servers: ## Fetch the servers and the browser that the tests need and this machine lacks, into .servers
 	@$(PYTHON) -m tests.support.servers fetch
 
 .PHONY: test
 test: setup servers ## The whole test suite, on real servers too; four at a time, since most tests wait for others
-	@$(BIN)/pytest -q -n 4
+	@$(BIN)/pytest -q -n 4 --dist worksteal
 
 .PHONY: walk
 walk: setup ## Compare schedules with a walk through every minute of the tricky days, all zones
@@ -73,9 +73,9 @@ ticks: setup servers ## Kill ten schedulers at random through a day of simulated
 demo: ## Install Tenure as a user would and watch it work
 	@echo 'Installing Tenure into $(DEMO_VENV)'
 	@[ -x $(DEMO_VENV)/bin/pip ] || { $(call make_venv,$(DEMO_VENV)); }; \
-	$(DEMO_VENV)/bin/python $(PIP_INSTALL) .; \
+	$(DEMO_VENV)/bin/python $(PIP_INSTALL) '.[dashboard]'; \
 	echo "Installed in $$SECONDS s"
-	@PATH="$(CURDIR)/$(DEMO_VENV)/bin:$$PATH" examples/demo/run.sh
+	@PATH="$(CURDIR)/$(DEMO_VENV)/bin:$$PATH" DEMO_PICTURE="$(CURDIR)/.demo/dashboard.png" examples/demo/run.sh
 
 .PHONY: bench
 bench: setup ## Run the benchmarks
@@ -85,6 +85,10 @@ bench: setup ## Run the benchmarks
 bench-peers: setup ## Run Tenure beside its peers; ROWS=all, ONLY=celery,rq, ROUNDS=5, OUT=folder, QUICK=1
 	@$(BIN)/python -m benchmarks.peers $(if $(ROWS),--rows $(ROWS)) $(if $(ONLY),--only $(ONLY)) \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JOBS),--jobs $(JOBS)) $(if $(OUT),--out $(OUT)) $(if $(QUICK),--quick)
+
+.PHONY: bench-dashboard
+bench-dashboard: setup ## Time the pages of the dashboard with a million ended and a million waiting jobs; SERVERS=sqlite,redis, JOBS=1000000
+	@$(BIN)/python -m benchmarks.dashboard $(if $(SERVERS),--servers $(SERVERS)) $(if $(JOBS),--ended $(JOBS) --waiting $(JOBS))
 
 .PHONY: bench-check
 bench-check: setup ## Fail if the hot path has become slower than the committed baseline
@@ -107,6 +111,10 @@ format: setup ## Format the code and apply the safe fixes
 .PHONY: reference
 reference: setup ## Write the tables of settings into the docs, as the code has them
 	@$(BIN)/python -m tests.support.settings_page
+
+.PHONY: screenshots
+screenshots: setup ## Write pictures of all pages of the dashboard into docs/images/dashboard; ONLY=jobs,job
+	@$(BIN)/python -m tests.support.browser.screenshots $(if $(ONLY),--only $(ONLY))
 
 .PHONY: lock
 lock: ## Pin the newest development tools in requirements/dev.lock

@@ -8,13 +8,15 @@ A path that seems slower is measured again before it is called so.
 import argparse
 import gc
 import json
+import os
 import platform
 import sqlite3
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,8 +26,8 @@ from benchmarks.yardstick import database, plain
 from tenure import Tenure
 
 BASELINE = Path(__file__).with_name("baseline.json")
-# On two cores shared by twenty processes, one run differs from the next by up to 5 % for a path, 8 % for a stage, and
-# 13 % for the inline runner, whose threads meet differently each time.
+# On cores shared by twenty processes, one run differs from the next by up to 5 % for a path, 8 % for a stage, and
+# 15 % for the inline runner, whose threads meet differently each time. On two cores that was 24 %: see `one_core`.
 ALLOWED = {"path": 1.15, "inline": 1.20}
 STAGE = 1.30
 JOBS = 400
@@ -101,7 +103,7 @@ def allowance(name: str) -> float:
 def measure(turns: int) -> Costs:
     """Each stage, and each path as a whole, beside its yardstick; by the best of many turns of either."""
     best: dict[str, float] = {}
-    with tempfile.TemporaryDirectory(prefix="tenure-check-", dir=_memory()) as folder:
+    with tempfile.TemporaryDirectory(prefix="tenure-check-", dir=_memory()) as folder, one_core():
         tables = database()
         gc.collect()
         gc.disable()
@@ -116,6 +118,20 @@ def measure(turns: int) -> Costs:
         **_costs({name: seconds for name, seconds in best.items() if "memory" in name}, best["plain"]),
         **_costs({name: seconds for name, seconds in best.items() if "sqlite" in name}, best["tables"]),
     }
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Keep the process on one core, where the system can: threads that change cores cost CPU by chance."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def _costs(best: dict[str, float], yardstick: float) -> Costs:

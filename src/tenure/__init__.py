@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tenure.definition.job_handle import JobHandle
     from tenure.definition.job_info import AttemptInfo, JobInfo
     from tenure.definition.parent import PARENT_ERROR, PARENT_RESULT
+    from tenure.definition.provided import PROVIDED
     from tenure.definition.retry import Backoff, RetryAfter, RetryPolicy
     from tenure.errors import Cancel, Fail, Postpone, Retry, Snooze, TenureError
     from tenure.execution.outcome import Outcome
@@ -42,6 +43,7 @@ else:
         "Outcome": "tenure.execution.outcome",
         "PARENT_ERROR": "tenure.definition.parent",
         "PARENT_RESULT": "tenure.definition.parent",
+        "PROVIDED": "tenure.definition.provided",
         "Postpone": "tenure.errors",
         "Retry": "tenure.errors",
         "RetryAfter": "tenure.definition.retry",
@@ -68,6 +70,7 @@ __version__ = "0.1.0"
 __all__ = [
     "PARENT_ERROR",
     "PARENT_RESULT",
+    "PROVIDED",
     "AttemptInfo",
     "Backoff",
     "Cancel",

@@ -152,8 +152,20 @@ class CircuitOpen(TenureError):
         self.until = until
 
 
+class AccessDenied(TenureError):
+    """A user of the dashboard may not see or do this."""
+
+
+class ActionRefused(TenureError):
+    """An action of the dashboard cannot be done as things are now; nothing was changed."""
+
+
 class JobNotFound(TenureError, LookupError):
     """No job with this id is known, or its state does not allow the action."""
+
+
+class WorkerNotFound(TenureError, LookupError):
+    """No worker with this id is alive."""
 
 
 class InvalidFilter(TenureError, ValueError):

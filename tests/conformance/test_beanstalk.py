@@ -20,7 +20,7 @@ class WaitingClock(SystemClock):
 class TestBeanstalk(BackendConformance):
     capabilities = frozenset({"queues", "dead_letters", "Shared"})
     lacks = frozenset({"UniqueIds", "LingeringLeases"})
-    expected_skips = 174
+    expected_skips = 205
 
     @pytest.fixture
     def clock(self):

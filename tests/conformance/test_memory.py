@@ -15,7 +15,7 @@ from tenure.testing.conformance.capabilities import PARTS
 
 class TestMemory(BackendConformance):
     capabilities = frozenset(PARTS) - {"payloads"}
-    expected_skips = 17  # those with a second process, and with the payloads of ended jobs
+    expected_skips = 18  # those with a second process, and with the payloads of ended jobs
 
     @pytest.fixture
     def clock(self):

@@ -52,7 +52,7 @@ def warm(address):
 class TestServiceBus(BackendConformance):
     capabilities = frozenset({"dead_letters", "Shared"})
     lacks = frozenset({"UniqueIds", "LingeringLeases", "Places", "AddedLetters"})
-    expected_skips = 184
+    expected_skips = 216
 
     @pytest.fixture
     def clock(self):

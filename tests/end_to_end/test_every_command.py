@@ -132,6 +132,37 @@ def test_workers_are_listed_and_what_vanished_ones_had_comes_back(command_line, 
     assert reaped == {"id": jobs["ready"], "queue": "default", "crashed": False}
 
 
+def test_a_worker_is_drained_and_resumed_and_explain_says_why_its_jobs_wait(command_line, jobs):
+    described = {"host": "host", "pid": 1, "runner": "inline", "concurrency": 1, "started_at": 1, "seen_at": 1}
+    for id in ("host:1:a", "host:1:b"):
+        command_line.app.backend.workers.announce(WorkerRecord(id=id, queues=("default",), **described), 60)
+    unknown = command_line("workers", "drain", "host:1:a", "host:1:x")
+    assert (unknown.exit_code, unknown.stderr.count("\n")) == (2, 1)
+    assert "no worker 'host:1:x' is alive; did you mean 'host:1:" in unknown.stderr
+    assert [each["draining_since"] for each in command_line.json("workers")] == [None, None]
+
+    assert command_line("workers", "drain", "host:1:a").stdout == "host:1:a leases no more jobs\n"
+    assert command_line.json("explain", jobs["ready"])["answer"]["code"] == "turn"
+    assert command_line.json("workers", "drain", "host:1:a", "host:1:b", "--reason", "disk") == [
+        {"worker": "host:1:a", "drained": False},
+        {"worker": "host:1:b", "drained": True},
+    ]
+    first, second = command_line.json("workers")
+    assert (first["draining_reason"], second["draining_reason"]) == (None, "disk")
+    assert first["draining_since"] < second["draining_since"]
+    header, _, line = command_line("workers").stdout.splitlines()
+    assert dict(zip(header.split("\t"), line.split("\t"), strict=True))["draining_reason"] == "disk"
+    reason = command_line.json("explain", jobs["ready"])["answer"]
+    assert (reason["code"], reason["worker"]) == ("draining", "host:1:b")
+    assert reason["text"] == "all 2 workers on queue 'default' are draining: disk"
+    assert "`tenure workers resume host:1:b`" in reason["advice"]
+
+    assert command_line("workers", "resume", "host:1:a", "host:1:b").stdout == "host:1:a resumed\nhost:1:b resumed\n"
+    assert command_line("workers", "resume", "host:1:a").stdout == "host:1:a was not draining\n"
+    assert command_line("workers", "resume", "host:1:x").exit_code == 2
+    assert "put --json after 'resume'" in command_line("workers", "--json", "resume", "host:1:a").stderr
+
+
 def test_guards_are_listed_explained_and_reset(command_line):
     app = command_line.app
     app.guards.pause("mail", "deploy")

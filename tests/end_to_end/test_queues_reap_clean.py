@@ -69,6 +69,7 @@ def test_cleaning_deletes_what_is_past_its_retention_and_counts_each_kind(tenure
     assert (found["deleted"], found["expired_leases"], set(found["kinds"].values())) == (0, 0, {0})
     with sqlite3.connect(tenure.folder / "jobs.db") as database:
         database.execute("UPDATE tenure_outcome SET finished = 1")
+        database.execute("INSERT INTO tenure_audit (id, at, record) VALUES ('a', 1, '{}')")
         database.execute("INSERT INTO tenure_worker (id, expires, record) VALUES ('host:1', 1, '{}')")
         database.execute(
             "INSERT INTO tenure_lease SELECT key, queue, rank, 0, 0, 1, 0, 'ghost', 1, 0, NULL, NULL FROM tenure_ready"
@@ -76,7 +77,7 @@ def test_cleaning_deletes_what_is_past_its_retention_and_counts_each_kind(tenure
         database.execute("DELETE FROM tenure_ready")
     database.close()
     assert tenure("clean").stdout.splitlines() == [
-        "deleted 2 records that were past their retention: done 1, dead workers 1",
+        "deleted 3 records that were past their retention: done 1, audit 1, dead workers 1",
         "returned 1 jobs whose lease had expired to their queues",
     ]
     assert "no job" in tenure("jobs", "show", id).stderr

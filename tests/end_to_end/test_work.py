@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.support.waiting import eventually
+from tests.support.waiting import STOP_SECONDS, eventually
 
 
 def test_burst_runs_what_is_ready_and_ends(tenure):
@@ -30,6 +30,30 @@ def test_a_worker_prints_the_id_under_which_it_is_listed(tenure):
     worker = tenure.start("work")
     printed = worker.stdout.readline().rpartition(", worker ")[2].partition(",")[0].strip()
     eventually(lambda: [each["id"] for each in tenure.json("workers")] == [printed])
+
+
+def test_a_worker_that_is_drained_finishes_its_job_and_works_on_when_it_is_resumed(tenure):
+    held, waiting = tenure.enqueue("hold"), tenure.enqueue("add", "--payload", '{"a": 1}')
+    worker = tenure.start("work", "--concurrency", "1")
+    eventually((tenure.folder / "started").exists)
+    (found,) = eventually(lambda: tenure.json("workers"))
+    assert tenure("workers", "drain", found["id"], "--reason", "new disk").stdout.endswith("leases no more jobs\n")
+    found = eventually(lambda: (now := tenure.json("workers")[0])["running"] and now)
+    assert found["draining_reason"] == "new disk"
+    assert (found["running"][0]["id"], found["running"][0]["handler"]) == (held, "hold")
+    assert found["running"][0]["started_at"] < found["seen_at"]
+    assert found["memory"] > found["peak_child"] > 0
+    assert found["lanes"][0]["held"] == 1
+    assert tenure.json("explain", waiting)["answer"]["code"] == "draining"
+    (tenure.folder / "released").touch()
+    eventually(lambda: tenure.state(held) == "done")
+    # The worker writes its counts with its heartbeat, which is later than a lease of the second job would be.
+    eventually(lambda: tenure.json("workers")[0]["counts"] == {"acked": 1})
+    assert (tenure.state(waiting), worker.poll()) == ("ready", None)
+    assert tenure("workers", "resume", found["id"]).stdout.endswith("resumed\n")
+    eventually(lambda: tenure.state(waiting) == "done")
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(STOP_SECONDS) == 0
 
 
 def test_without_queues_a_worker_serves_priority_before_default(tenure):

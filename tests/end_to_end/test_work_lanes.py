@@ -66,8 +66,8 @@ def test_the_lanes_of_a_worker_are_shown(lanes, eventually):
     (found,) = lanes.json("workers")
     assert found["queues"] == ["emails", "default", "reports"]
     assert found["lanes"] == [
-        {"name": "quick", "queues": ["emails", "default"], "runner": "inline", "concurrency": 1},
-        {"name": "bulk", "queues": ["reports"], "runner": "threads", "concurrency": 2},
+        {"name": "quick", "queues": ["emails", "default"], "runner": "inline", "concurrency": 1, "held": 0},
+        {"name": "bulk", "queues": ["reports"], "runner": "threads", "concurrency": 2, "held": 0},
     ]
     shown = lanes("workers").stdout.splitlines()[1].split("\t")
     assert shown[1] == "quick: emails, default (inline × 1); bulk: reports (threads × 2)"

@@ -15,6 +15,7 @@ import pytest
 
 from tenure import Tenure
 from tenure.backends.messages import Lease, Message
+from tenure.backends.records import AuditRecord
 from tenure.builtin.url import Request, Sender
 from tenure.clock import to_datetime
 from tenure.definition.context import Context
@@ -123,6 +124,21 @@ ELSEWHERE = {
     "notifications.NAME.rate": (
         "integration/notifications/test_notifier.py::test_a_rate_leaves_notices_out_and_the_next_says_how_many"
     ),
+    "dashboard": "integration/web/test_sign_in.py::test_without_hook_and_users_the_dashboard_is_closed",
+    "dashboard.users": "integration/web/test_sign_in.py::test_a_session_has_the_rights_of_its_user",
+    "dashboard.tokens": "integration/web/test_sign_in.py::test_a_token_uses_the_api_with_its_own_rights",
+    "dashboard.session": "integration/web/test_sign_in.py::test_the_length_of_a_session_is_a_setting",
+    "dashboard.trusted_origins": "integration/web/test_actions.py::test_forms_of_an_origin_of_the_settings_act",
+    "dashboard.users.NAME.password": "integration/web/test_sign_in.py::test_a_session_has_the_rights_of_its_user",
+    "dashboard.users.NAME.role": "integration/web/test_sign_in.py::test_a_session_has_the_rights_of_its_user",
+    "dashboard.users.NAME.queues": "integration/web/test_sign_in.py::test_a_user_sees_the_queues_of_the_settings_only",
+    "dashboard.users.NAME.actions": "integration/web/test_sign_in.py::test_a_user_has_the_actions_of_the_settings_only",
+    "dashboard.tokens.NAME.sha256": "integration/web/test_sign_in.py::test_a_token_uses_the_api_with_its_own_rights",
+    "dashboard.tokens.NAME.role": "integration/web/test_sign_in.py::test_a_token_uses_the_api_with_its_own_rights",
+    "dashboard.tokens.NAME.queues": (
+        "integration/web/test_sign_in.py::test_a_token_sees_the_queues_of_the_settings_only"
+    ),
+    "dashboard.tokens.NAME.actions": "integration/web/test_sign_in.py::test_a_token_uses_the_api_with_its_own_rights",
 }
 HERE: dict[str, str] = {}
 
@@ -375,6 +391,19 @@ def test_statistics_are_kept_for_so_many_days(make, clock):
     clock.advance(0.2 * DAY)
     app.clean()
     assert app.statistics("7d") == []
+
+
+@proves("retention.audit")
+def test_audit_records_are_kept_for_so_many_days(make, clock):
+    app = make(retention={"audit": 2})
+    record = AuditRecord(id="a", at=clock.now(), actor="ada", action="queue.pause", target="mail")
+    app.parts().audit.save(record)
+    clock.advance(1.9 * DAY)
+    app.clean()
+    assert app.parts().audit.page(limit=9) == [record]
+    clock.advance(0.2 * DAY)
+    app.clean()
+    assert app.parts().audit.page(limit=9) == []
 
 
 @proves("retention.payloads")

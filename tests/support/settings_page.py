@@ -22,12 +22,18 @@ TABLES: dict[str, type] = {
     "event.": permissions.Event,
     "http.": permissions.Http,
     "mail.": recipients.Mail,
+    "dashboard.": settings.DashboardSettings,
     "lanes.NAME.": settings.LaneSettings,
     "notifications.NAME.": recipients.Notification,
+    "dashboard.users.NAME.": settings.DashboardUser,
+    "dashboard.tokens.NAME.": settings.DashboardToken,
 }
 INTRODUCED = {
     "lanes.NAME.": "A [lane](../how-to/run-workers.md#lanes), here called NAME:\n\n",
     "notifications.NAME.": "A [notification](../how-to/notifications.md), here called NAME:\n\n",
+    "dashboard.users.NAME.": "A [user of the dashboard](../how-to/secure-the-dashboard.md), here called NAME:\n\n",
+    "dashboard.tokens.NAME.": "A [token of the dashboard](../how-to/secure-the-dashboard.md#tokens), here called "
+    "NAME:\n\n",
 }
 SEE = {
     "url": "[PostgreSQL](../how-to/use-postgresql.md), [MySQL](../how-to/use-mysql.md), "
@@ -38,6 +44,7 @@ SEE = {
     "on_dead": "[run a job for every dead letter](../how-to/dead-letters.md#run-a-job-for-every-dead-letter)",
     "sensitive": "[security](../explanation/security.md)",
     "command": "[run console commands](../how-to/run-commands.md)",
+    "dashboard": "[secure the dashboard](../how-to/secure-the-dashboard.md)",
     "shell.arguments": "[declare the arguments](../how-to/run-programs.md#declare-the-arguments)",
 }
 

@@ -5,8 +5,9 @@ import rich.pretty
 
 from tenure import Tenure
 from tenure.errors import SettingsError
-from tenure.settings import Retention, Settings, load, named_queues
+from tenure.settings import Retention, Settings, load, load_with_origins, named_queues, origin_of
 from tenure.settings.environment import warn_of_unknown
+from tenure.wire.signing import new_key
 
 
 @pytest.fixture
@@ -437,3 +438,60 @@ def test_a_table_that_names_a_queue_twice_is_refused(table):
 
     with pytest.raises(SettingsError, match=f"{table} names the queue 'reports' twice, also as 'Reports'; keep one"):
         load({table: {"reports": value, "Reports": value}})
+
+
+ENVIRONMENT = {
+    "TENURE_RETENTION__DEAD": "90",
+    "TENURE_MAIL": '{"host": "smtp", "port": 25}',
+    "TENURE_RATES": '{"post": 5}',
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "origin"),
+    [
+        ("lease", "default"),
+        ("stop_grace", "tenure.toml"),
+        ("retention.done", "tenure.toml"),
+        ("retention.dead", "TENURE_RETENTION__DEAD"),
+        ("retention.expired", "default"),
+        ("mail.port", "TENURE_MAIL"),
+        ("mail.timeout", "default"),
+        ("max_retries", "arguments"),
+        ("lanes.slow.queues", "arguments"),
+        ("rates.emails", "TENURE_RATES"),
+    ],
+)
+def test_each_setting_knows_where_it_came_from(tmp_path, write, path, origin):
+    write("tenure.toml", "stop_grace = 45\nmax_retries = 1\n[retention]\ndone = 3")
+    arguments = {"max_retries": 2, "lanes": {"slow": {"queues": ["videos"]}}, "aliases": {"post": "emails"}}
+
+    loaded = load_with_origins(arguments, ENVIRONMENT, tmp_path)
+
+    assert origin_of(path, loaded.origins).removeprefix(f"{tmp_path}/") == origin
+
+
+def test_the_origin_of_a_secret_in_a_file_is_the_variable_that_names_it(tmp_path, write):
+    write("key", new_key("first").dump())
+    (tmp_path / "key").chmod(0o600)
+
+    loaded = load_with_origins(environment={"TENURE_KEYS_FILE": str(tmp_path / "key")}, folder=tmp_path)
+
+    assert origin_of("keys", loaded.origins) == "TENURE_KEYS_FILE"
+
+
+def test_a_replaced_url_says_what_replaced_it(tmp_path):
+    override = load_with_origins({"url": "memory://"}, {"TENURE_URL_OVERRIDE": "sync://"}, tmp_path)
+    command = load_with_origins({"url": "memory://"}, {"TENURE_COMMAND_URL": "sync://"}, tmp_path)
+
+    assert (override.settings.url, override.origins["url"]) == ("sync://", "url_override, TENURE_URL_OVERRIDE")
+    assert (command.settings.url, command.origins["url"]) == ("sync://", "--url")
+
+
+def test_an_optional_list_in_the_environment_is_split_too():
+    environment = {
+        "TENURE_DASHBOARD__TOKENS__CI__SHA256": "0" * 64,
+        "TENURE_DASHBOARD__TOKENS__CI__QUEUES": "emails, reports",
+    }
+
+    assert load(environment=environment).dashboard.tokens["ci"].queues == ("emails", "reports")

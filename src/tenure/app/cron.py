@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tenure.app.open_backends import check_may_leave_process
 from tenure.backends.contract import Parts
-from tenure.backends.ledger import ALL_SCHEDULES, Ledger, TickRecord, TickState
+from tenure.backends.ledger import ALL_SCHEDULES, Ledger, TickRecord, TickState, is_by_hand
 from tenure.clock import to_microseconds
 from tenure.cron.builder import Schedules
 from tenure.cron.decision import PlannedTick, plan, reason_to_skip
@@ -19,7 +19,7 @@ from tenure.cron.schedule import DueTick, Schedule, tick_id
 from tenure.cron.scheduler import Scheduler
 from tenure.cron.tick_recorder import TickRecorder
 from tenure.definition.moment import to_instant
-from tenure.errors import SettingsError
+from tenure.errors import InvalidSchedule, SettingsError
 from tenure.events import Listeners
 
 _MINUTE = 60_000_000
@@ -104,6 +104,27 @@ class Cron:
                 scheduler.follow_up()
         known = ledger.known([tick_id(each.schedule.name, each.tick) for each in due])
         return [_result(step, known, new, reasons) for step in steps]
+
+    def run_now(self, name: str, tick: int | None = None) -> TickResult:
+        """Run a schedule once, outside its times and even while it is paused; its dependencies do not matter.
+
+        It runs as a tick of this moment, or of `tick`, in UTC microseconds with a fraction of a second: a second call
+        with the same tick runs nothing. The ledger records it; the other ticks of the schedule come as before.
+        An inline job runs here, before this returns.
+        """
+        ledger, schedule = self.ledger, self.schedules.get(name)
+        if (why := reason_to_skip(schedule, self.environment)) is not None:
+            raise InvalidSchedule(f"schedule {name!r} does not run here: {why}")
+        now = ledger.time()
+        moment = now if tick is None else tick
+        moment += not is_by_hand(moment)  # a tick of the schedule has no fraction of a second
+        inline: list[tuple[Schedule, int]] = []
+        scheduler = self.scheduler(lambda schedule, tick: inline.append((schedule, tick)))
+        new = scheduler.enter_due([DueTick(schedule, moment)], now, [name], heeds_pauses=False)
+        for each in inline:
+            InlineTickRunner(self.publisher(ledger)).perform(*each)
+        id = tick_id(name, moment)
+        return TickResult(schedule, ledger.known([id])[id], id in new)
 
     def due(self, at: datetime | str | int | None = None, only: Collection[str] = ()) -> list[PlannedTick]:
         """What `run` would do in this minute, or in the minute of another time; nothing is run or recorded."""

@@ -33,4 +33,4 @@ class Decorator:
         key = options.pop("name", None) or function.__name__
         handler = from_function(key, function, options)
         self._registry.add(handler)
-        return JobFunction(function, handler, self._enqueue, self._aenqueue)
+        return JobFunction(function, handler, self._enqueue, self._aenqueue, self._registry.providers)

@@ -6,17 +6,29 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, NamedTuple
 
+from tenure.backends.contract import required
+from tenure.backends.parts import WorkerRegistry
 from tenure.clock import MICROSECOND
 from tenure.definition.context import Context
 from tenure.definition.job import new_id
-from tenure.errors import BackendError, Cancel, CircuitOpen, DeadlineExceeded, RateLimited, SettingsError, Snooze
+from tenure.errors import (
+    BackendError,
+    Cancel,
+    CircuitOpen,
+    DeadlineExceeded,
+    RateLimited,
+    SettingsError,
+    Snooze,
+    WorkerNotFound,
+)
 from tenure.guards.breaker import Breaker
 from tenure.guards.guard import (
     Ending,
     Refusal,
+    drain_worker,
     forget_keys,
     pause_queue,
-    paused,
+    read_pauses,
     renew_guards,
     settle_guards,
     take_guard,
@@ -35,6 +47,7 @@ from tenure.guards.states import (
     State,
     claim_key,
     concurrency_key,
+    drain_key,
     free_tokens,
     holds_of,
     lock_key,
@@ -43,6 +56,7 @@ from tenure.guards.states import (
     unpack,
 )
 from tenure.guards.store import Store
+from tenure.suggestions import nearest
 from tenure.worker.guard_rules import GuardRules
 
 
@@ -125,7 +139,8 @@ class GuardRecord(NamedTuple):
             case Circuit():
                 return "half-open: the next call decides"
             case Paused(_, reason):
-                return "paused" if reason is None else f"paused: {reason}"
+                what = "draining" if self.kind == "drain" else "paused"
+                return what if reason is None else f"{what}: {reason}"
         return "free"
 
     def _seconds(self, moment: int) -> str:
@@ -142,6 +157,7 @@ class Guards:
         seconds: float,
         backend_name: Callable[[], str | None],
         find_queue: Callable[[str], str | None],
+        workers: Callable[[], WorkerRegistry | None],
     ) -> None:
         """Locks and slots are held for `seconds` unless renewed.
 
@@ -149,6 +165,7 @@ class Guards:
         `find_queue` returns the name of a queue that the app knows, from an alias or another spelling.
         """
         self._find_queue = find_queue
+        self._workers = workers
         self.store = store
         self._backend_name = backend_name
         self._seconds = seconds
@@ -201,14 +218,45 @@ class Guards:
 
     def paused(self, *queues: str) -> dict[str, Paused]:
         """The paused ones among these queues, with time and reason."""
-        return paused(self.store(), list(map(self._queue_name, queues)))
+        return read_pauses(self.store(), list(map(self._queue_name, queues))).queues
+
+    def drain_worker(self, worker: str, reason: str | None = None) -> bool:
+        """Stop one worker, by its id, from leasing jobs, within about a second; False if it was draining already.
+
+        Its running jobs continue and the process stays. Raises WorkerNotFound if no such worker is alive.
+        """
+        self.check_alive(worker)
+        return bool(self.store().change([drain_worker(worker, reason)])[0])
+
+    def resume_worker(self, worker: str) -> bool:
+        """Let a draining worker lease jobs again; whether it was draining. Raises WorkerNotFound for an unknown id."""
+        was_draining = self._drop(drain_key(worker))
+        if not was_draining:
+            self.check_alive(worker)
+        return was_draining
+
+    def draining(self, *workers: str) -> dict[str, Paused]:
+        """The draining ones among these workers, with time and reason."""
+        return read_pauses(self.store(), (), workers).workers
+
+    def check_alive(self, *workers: str) -> None:
+        """Raise WorkerNotFound unless workers with all of these ids are alive."""
+        alive = {worker.id for worker in required(self._workers(), "registry of workers").alive()}
+        for worker in workers:
+            if worker not in alive:
+                guess = nearest(worker, alive)
+                known = f"did you mean {guess!r}?" if guess else "`tenure workers` lists those that are alive"
+                raise WorkerNotFound(f"no worker {worker!r} is alive; {known}")
 
     def _queue_name(self, queue: str) -> str:
         return self._find_queue(queue) or queue
 
-    def search(self, prefix: str = "", limit: int = 100) -> list[GuardRecord]:
-        """Up to `limit` guards with a state or waiting jobs whose keys begin so, such as `lock:` or `rate:`."""
-        now, found = self.store().search(prefix, limit)
+    def search(self, prefix: str = "", limit: int = 100, after: str = "") -> list[GuardRecord]:
+        """Up to `limit` guards with a state or waiting jobs whose keys begin so, such as `lock:` or `rate:`, by key.
+
+        `after` is the last key of the page before.
+        """
+        now, found = self.store().search(prefix, limit, after)
         return [GuardRecord(key, unpack(row.current(now)), row.waiting, now) for key, row in found.items()]
 
     def reset(self, key: str) -> bool:

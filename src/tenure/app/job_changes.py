@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, Raw, structs
 
 from tenure.app.client import RETRY_OF, AppClient, open_message
 from tenure.app.producer import CHUNK, chunks
@@ -123,17 +123,22 @@ class JobChanges:
             if results[id] == "rescheduled":
                 failed.append(id)
             elif results[id] == "new":
-                results[id] = self._repeat(job, keep_idempotency_key=keep_idempotency_key)
+                results[id] = self.repeat(job, keep_idempotency_key=keep_idempotency_key)
         if failed:
             moved = required(parts.control, "control of waiting jobs").reschedule(failed)
             results.update({id: "running" if moved[id] != "rescheduled" else "rescheduled" for id in failed})
         return results
 
-    def _repeat(self, job: JobRecord, *, keep_idempotency_key: bool) -> str:
-        """Enqueue the message of an ended job again, as a new job."""
+    def repeat(self, job: JobRecord, *, keep_idempotency_key: bool = False, payload: bytes | None = None) -> str:
+        """Enqueue the message of an ended job again, as a new job, with its own payload or with another one.
+
+        The result is `new`, `duplicate`, `erased` or `unreadable`, as that of a retry.
+        """
         client, opened = self._client, self._opened(job)
         if isinstance(opened, str):
             return opened
+        if payload is not None:
+            opened = structs.replace(opened, payload=Raw(payload))
         message = self._message(job.id, opened, keep_idempotency_key=keep_idempotency_key)
         stored = client.producer.put(message, client.backend)
         self.new_ids[job.id] = JobHandle(stored, client)

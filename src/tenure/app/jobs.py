@@ -86,6 +86,15 @@ class AppJobs:
         """As `get`, but the record as the backend stores it, for tools."""
         return self._client.record(id)
 
+    def info(self, record: JobRecord, *, in_list: bool = False) -> JobInfo:
+        """A record as a value for users; records of lists have no message."""
+        return self._client.info(record, in_list=in_list)
+
+    @property
+    def changes(self) -> JobChanges:
+        """What can be done to jobs, for tools that select the jobs themselves."""
+        return JobChanges(self._client, self._clock)
+
     def find(self, *, after: str | None = None, **search: Unpack[JobSearch]) -> FoundJobs:
         """The jobs that match every given argument; reads them page by page, while you iterate.
 
@@ -145,7 +154,7 @@ class AppJobs:
 
         The results are `cancelled`, `asked` for a running job, which is interrupted, `too_late` and `unknown`.
         """
-        changes = JobChanges(self._client, self._clock)
+        changes = self.changes
         return self._change(changes, changes.cancel(), _Selection(ids, all, dry_run, search))
 
     def reschedule(
@@ -162,7 +171,7 @@ class AppJobs:
 
         The results are `rescheduled`, `running`, `too_late` and `unknown`.
         """
-        changes = JobChanges(self._client, self._clock)
+        changes = self.changes
         return self._change(changes, changes.reschedule(delay, at), _Selection(ids, all, dry_run, search))
 
     def retry(
@@ -181,7 +190,7 @@ class AppJobs:
         taken, it is a `duplicate`. If its payload is `erased` or `unreadable`, nothing is done, as for jobs that are
         `running`, `waiting` or `unknown`.
         """
-        changes = JobChanges(self._client, self._clock)
+        changes = self.changes
         retry = changes.retry(keep_idempotency_key=keep_idempotency_key)
         return self._change(changes, retry, _Selection(ids, all, dry_run, search))
 
@@ -197,7 +206,7 @@ class AppJobs:
 
         The results are `deleted`, `not_ended` and `unknown`.
         """
-        changes = JobChanges(self._client, self._clock)
+        changes = self.changes
         return self._change(changes, changes.delete(), _Selection(ids, all, dry_run, search))
 
     def forget(self, ids: Iterable[str]) -> list[str]:

@@ -33,6 +33,7 @@ from tenure.events import Enqueued, Event, Leased, LeaseLost, Reaped, Settled
 from tenure.execution.attempt import Attempt, to_context
 from tenure.execution.error_outcome import facts_of_error
 from tenure.execution.outcome import NOTHING_PRINTED, Outcome, success
+from tenure.guards.states import Paused
 from tenure.wire.envelope import wants_result
 from tenure.worker.pipeline import settlement
 
@@ -102,7 +103,15 @@ class Manager:
         if time.monotonic() - self._touched.get(worker.id, float("-inf")) < debounce:
             return worker
         self._claims.renew(worker.id)
-        return self._announce(structs.replace(worker, seen_at=self._workers.clock.now()))
+        drain = self._claims.drain(worker.id)
+        return self._announce(
+            structs.replace(
+                worker,
+                seen_at=self._workers.clock.now(),
+                draining_since=drain.since if drain else 0,
+                draining_reason=drain.reason if drain else None,
+            )
+        )
 
     def unregister(self, worker: WorkerRecord) -> None:
         """Remove a worker; its unsettled jobs return to their place in the queue at no cost."""
@@ -110,6 +119,7 @@ class Manager:
         self._touched.pop(worker.id, None)
         if self._workers.parts.workers is not None:
             self._workers.parts.workers.remove(worker.id)
+            self._claims.forget_drain(worker.id)
 
     def delete_stale(self, grace: float | None = None) -> list[WorkerRecord]:
         """Remove the workers that were not seen for `grace` seconds; return them. The registry also expires them."""
@@ -123,7 +133,7 @@ class Manager:
         return stale
 
     def next_job(self, queues: Sequence[Queue], worker: WorkerRecord) -> "ManualJob | None":
-        """Claim the next job of these queues, or of the worker's queues; None if no job may run now."""
+        """Claim the next job of these queues, or of the worker's queues; None if no job may run now, or it drains."""
         names = [self._queue_name(queue) for queue in queues] or list(worker.queues)
         return self._claims.take(names, worker.id)
 
@@ -229,6 +239,7 @@ class ManualClaims:
         """The next job that may run; jobs that may not run are settled at once. None while a suspect is claimed."""
         if any(job.lease.alone for job in self._held.values()):
             return None
+        self._guards.worker = worker
         while leases := self._lease(queues):
             self.emit(Leased(leases[0].queue, (leases[0].id,)))
             attempts, verdicts = self._pipeline.admit(leases)
@@ -267,6 +278,15 @@ class ManualClaims:
         for lease in self._of(worker):
             del self._held[lease.id]
             self._settle(Nack(lease=lease, reason="unstarted", inconclusive=True))
+
+    def drain(self, worker: str) -> Paused | None:
+        """Since when and why a worker claims no more jobs; None if it may."""
+        self._guards.worker = worker
+        return self._guards.drain()
+
+    def forget_drain(self, worker: str) -> None:
+        self._guards.worker = worker
+        self._guards.forget_drain()
 
     def emit(self, event: Event) -> None:
         self._workers.listeners.emit(event)

@@ -175,7 +175,7 @@ def _ring(backend: Backend, settings: Settings) -> Ring:
         pass
     elif settings.environment == "development":
         logger.warning("no key is set: messages are signed with a publicly known key")
-        keys = [Key("development", _DEVELOPMENT_SECRET)]
+        keys = [_development_key()]
     else:
         raise SettingsError(
             "messages on a shared backend must be signed, and no key is set; run `tenure key new --save` in "
@@ -183,6 +183,16 @@ def _ring(backend: Backend, settings: Settings) -> Ring:
             "need a copy of this file, or the same key in TENURE_KEYS or TENURE_KEYS_FILE"
         )
     return Ring(keys, verify=settings.verify, scopes=settings.scopes)
+
+
+def _development_key() -> Key:
+    return Key("development", _DEVELOPMENT_SECRET)
+
+
+def derived_secret(opened: OpenBackend, purpose: str) -> bytes | None:
+    """A secret that the holders of the app's first key share; None if that key is publicly known."""
+    secret = opened.wire.ring.derive(purpose)
+    return None if secret == _development_key().derive(purpose) else secret
 
 
 def _key_beside(backend: Backend, path: Path) -> Key:

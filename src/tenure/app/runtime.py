@@ -71,6 +71,7 @@ class Runtime:
         app, place = self._app, self._backends.place
         found = find_lanes(lanes, app.settings, app.queues)
         check_jobs(app.notifications.jobs, app.define)
+        app.registry.check_provided()
         options = WorkerOptions(
             queues=tuple(queue for lane in found for queue in lane.queues),
             lease_seconds=app.settings.lease,

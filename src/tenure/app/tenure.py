@@ -85,7 +85,7 @@ class Tenure:
         """
         own = own_collector(settings)
         arguments = settings if url is None else {**settings, "url": url}
-        self.settings = setting.load(arguments, os.environ)
+        self.settings, self.setting_origins = setting.load_with_origins(arguments, os.environ)
         setting.log_environment(self.settings, arguments, os.environ)
         self.clock = clock or SystemClock()
         self.listeners = Listeners()
@@ -115,8 +115,9 @@ class Tenure:
             self.settings.sensitive,
         )  # fmt: skip
         self.guards = Guards(
-            self._store, rules_of(self.settings), self.settings.lease, self._breaker_name, self.queues.find
-        )
+            self._store, rules_of(self.settings), self.settings.lease, self._breaker_name, self.queues.find,
+            lambda: self.parts().workers,
+        )  # fmt: skip
         self._stores = Stores(self._backends)
         for alias, queue in self.settings.aliases.items():
             self.queues.alias(alias, queue)
@@ -321,6 +322,14 @@ class Tenure:
         """Wrap every handler in a function: `@app.middleware def timed(ctx, proceed): … return proceed()`."""
         self.registry.use(middleware)
         return middleware
+
+    def provide(self, type: Any, factory: Callable[..., Any]) -> None:
+        """Provide values of a type to handlers: `app.provide(Session, sessionmaker(engine))`.
+
+        A handler takes one by `session: Session = PROVIDED`; the factory makes it for each job. A generator function
+        yields it and closes it; a context manager is entered and left. The last factory of a type counts.
+        """
+        self.registry.providers.add(type, factory)
 
     def listen(self, listener: Listener) -> None:
         """Call this function with every event."""

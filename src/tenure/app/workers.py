@@ -18,7 +18,7 @@ from tenure.app.open_backends import OpenBackend, Sealer
 from tenure.app.stores import Stores, backend_name
 from tenure.backends.contract import Backend, Parts
 from tenure.backends.messages import Abandon, Ack, Lease, Message, Verdict
-from tenure.backends.records import JobRecord, LaneRecord, WorkerRecord
+from tenure.backends.records import JobRecord
 from tenure.backends.sync import SyncBackend
 from tenure.clock import Clock
 from tenure.definition.builder import JobBuilder
@@ -32,13 +32,14 @@ from tenure.execution.deadline import deadline_for_this_thread
 from tenure.execution.inline import InlineRunner
 from tenure.execution.parent.child_process import ChildProcess
 from tenure.execution.parent.runner import ChildProcessRunner
-from tenure.execution.runner import RecycleLimits, Runner
+from tenure.execution.runner import MEGABYTE, RecycleLimits, Runner
 from tenure.guards.store import Store
 from tenure.redaction import Redactor
 from tenure.settings import Settings
 from tenure.suggestions import nearest
 from tenure.wire.envelope import Follower
 from tenure.worker.archive_writer import ArchiveWriter, inline_record, record_of
+from tenure.worker.description import WorkerDescription
 from tenure.worker.guard_holder import GuardHolder
 from tenure.worker.guard_rules import GuardRules
 from tenure.worker.heartbeat import Heartbeat, Throughput
@@ -162,34 +163,10 @@ class BackendWorkers:
     ) -> Worker:
         """A worker; child processes import the app from `location`, `companions` are additional roles."""
         name, started = new_worker_id(), self.clock.now()
-
-        def describe() -> WorkerRecord:
-            live_at, live = throughput.live() if throughput else (0, {})
-            return WorkerRecord(
-                id=name,
-                host=socket.gethostname(),
-                pid=os.getpid(),
-                queues=options.queues,
-                runner=", ".join(dict.fromkeys(lane.runner for lane in lanes)),
-                concurrency=sum(lane.concurrency for lane in lanes),
-                started_at=started,
-                seen_at=self.clock.now(),
-                jobs=worker.jobs(),
-                counts={status.value: count for status, count in list(worker.tally.items())},
-                lanes=tuple(map(_record, lanes)),
-                rates=throughput.rates() if throughput else {},
-                live=live,
-                live_at=live_at,
-                handlers=self.pipeline.handlers,
-                kids=self.pipeline.kids,
-            )
-
         if not options.only_suspects:
             self._warn_of_typos(options.queues)
         outage = self.pipeline.guards.outage
         roles: list[Role] = [self.janitor(outage), self._hooks(options.queues, name), *companions]
-        if self.parts.workers is not None:
-            roles.append(Heartbeat(self.parts.workers, describe, outage))
         listeners = Listeners(self.listeners)
         throughput: Throughput | None = None
         if self.parts.stats is not None:
@@ -200,6 +177,17 @@ class BackendWorkers:
                 throughput = Throughput(self.backend.queues, self.parts.workers, self.clock, stats.ended, outage)
         lanes_and_runners = [(lane, self._runner(lane, options, location)) for lane in lanes]
         worker = Worker(self.backend, lanes_and_runners, options, self.pipeline, listeners, name, roles)
+        if self.parts.workers is not None:
+            description = WorkerDescription(
+                worker=worker,
+                lanes=lanes,
+                pipeline=self.pipeline,
+                throughput=throughput,
+                started_at=started,
+                max_memory=round((self.settings.max_memory or 0) * MEGABYTE),
+            )
+            forget = self.pipeline.guards.forget_drain
+            worker.add_role(Heartbeat(self.parts.workers, description.record, outage, forget))
         if _is_importable(location) and not self.backend.in_process:
             worker.run_suspects_in_processes(partial(self._start_suspects, str(location)), self.settings.stop_grace)
         if self.parts.archive is not None:
@@ -280,10 +268,6 @@ def _importable(location: str | None, runner: str) -> str:
         'put the app into a module and name it with location="module:attr" or the setting app, '
         "or choose the runner inline, which runs jobs in this process"
     )
-
-
-def _record(lane: Lane) -> LaneRecord:
-    return LaneRecord(name=lane.name, queues=lane.queues, runner=lane.runner, concurrency=lane.concurrency)
 
 
 def new_worker_id() -> str:

@@ -13,6 +13,7 @@ from tenure.backends.ends import PolledEnds
 from tenure.backends.ledger import Ledger
 from tenure.backends.messages import DEFAULT_SUSPECT_AFTER, Abandon, Ack, Lease, Message, Nack, ReapedLease
 from tenure.backends.parts import (
+    AuditLog,
     DatabaseFile,
     DeadLetters,
     JobArchive,
@@ -22,6 +23,7 @@ from tenure.backends.parts import (
     Parking,
     Payloads,
     QueueCounts,
+    RecentJobs,
     Schema,
     ServerInfo,
     StatsStore,
@@ -44,6 +46,7 @@ class Backend(Protocol):
     """
 
     jobs: Jobs | None = None
+    recent: RecentJobs | None = None
     payloads: Payloads | None = None
     queues: QueueCounts | None = None
     dead_letters: DeadLetters | None = None
@@ -56,6 +59,7 @@ class Backend(Protocol):
     unique: UniqueJobs | None = None
     ledger: Ledger | None = None
     archive: JobArchive | None = None
+    audit: AuditLog | None = None
     transactions: Transactions | None = None
     schema: Schema | None = None
     server: ServerInfo | None = None
@@ -119,6 +123,7 @@ class Parts:
     """
 
     jobs: Jobs | None
+    recent: RecentJobs | None
     payloads: Payloads | None
     queues: QueueCounts | None
     dead_letters: DeadLetters | None
@@ -129,6 +134,7 @@ class Parts:
     ledger: Ledger | None
     archive: JobArchive | None
     inline_runs: JobArchive | None
+    audit: AuditLog | None
 
     def find(self, id: str) -> JobRecord | None:
         """The job with this id, or the inline run of a tick with this id."""
@@ -142,6 +148,7 @@ def parts_for(backend: Backend, store: Backend | None) -> Parts:
     jobs = backend.jobs or archive
     return Parts(
         jobs=jobs,
+        recent=backend.recent,
         payloads=backend.payloads,
         queues=backend.queues,
         dead_letters=backend.dead_letters,
@@ -152,6 +159,7 @@ def parts_for(backend: Backend, store: Backend | None) -> Parts:
         ledger=backend.ledger or (None if store is None else store.ledger),
         archive=archive,
         inline_runs=backend.archive or (None if store is None else store.archive),
+        audit=backend.audit or (None if store is None else store.audit),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Literal, Protocol, get_args
 from msgspec import Struct
 
 from tenure.backends.messages import Message
+from tenure.clock import MICROSECOND
 
 TickState = Literal["intended", "waiting", "enqueued", "running", "succeeded", "failed", "skipped"]
 TICK_STATES: tuple[TickState, ...] = get_args(TickState)
@@ -50,6 +51,11 @@ class Note(Struct, frozen=True):
     id: str
     state: TickState
     why: str | None = None
+
+
+def is_by_hand(tick: int) -> bool:
+    """Whether a user had this tick run: it has a fraction of a second, and the ticks of a schedule have none."""
+    return tick % MICROSECOND != 0
 
 
 def may_come_from(state: TickState) -> tuple[TickState, ...]:
@@ -94,6 +100,13 @@ class Ledger(Protocol):
         """The newest ticks of a schedule, in these states or in any."""
         ...
 
+    def histories(self, schedules: Sequence[str], *, limit: int = 20) -> dict[str, list[TickRecord]]:
+        """The newest ticks of each of these schedules, in any state; a page of schedules shows them.
+
+        Databases override it: they answer one question about fifty schedules faster than fifty questions.
+        """
+        return {schedule: self.history(schedule, limit=limit) for schedule in schedules}
+
     def unended(self, states: Sequence[TickState], *, before: int, limit: int) -> list[TickRecord]:
         """The ticks of all schedules that have been in these open states since before a time, the oldest note first."""
         ...
@@ -101,8 +114,9 @@ class Ledger(Protocol):
     def last_ticks(self) -> dict[str, int]:
         """The latest tick of each schedule that is not in the future, even if it was deleted since.
 
+        A tick that was run by hand does not count: a scheduler would take the ticks before it for entered.
         While a schedule has ticks in the future, which a user or a wrong clock entered, only ticks that are still
-        stored count.
+        stored count, also those run by hand.
         """
         ...
 

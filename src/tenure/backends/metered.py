@@ -24,6 +24,7 @@ class MeteredBackend(Backend):
         self.inner = inner
         self._meter = meter = BackendMeter(name, collector)
         self.jobs = inner.jobs
+        self.recent = inner.recent
         self.payloads = inner.payloads
         self.queues = inner.queues
         self.dead_letters = inner.dead_letters
@@ -36,6 +37,7 @@ class MeteredBackend(Backend):
         self.unique = inner.unique
         self.ledger = inner.ledger
         self.archive = inner.archive
+        self.audit = inner.audit
         self.transactions = None if inner.transactions is None else MeteredTransactions(inner.transactions, meter)
         self.schema = inner.schema
         self.server = inner.server
@@ -88,6 +90,7 @@ class MeteredParking:
         self._inner = inner
         self._meter = meter
         self.wake = inner.wake
+        self.waiters = inner.waiters
 
     def park(self, verdicts: Sequence[Park]) -> list[Lease]:
         return self._meter.settle("park", self._inner.park, verdicts)

@@ -15,6 +15,7 @@ from msgspec import structs
 from tenure.backends.ends import EndWait, Wakeup
 from tenure.backends.messages import Lease, Message, Park
 from tenure.backends.records import (
+    AuditRecord,
     CancelResult,
     Fact,
     JobRecord,
@@ -94,6 +95,26 @@ class Jobs(Protocol):
         ...
 
 
+class RecentJobs(Protocol):
+    """Lists jobs of any state by their order of enqueue; a backend without an index of this order has no such part."""
+
+    def page(
+        self,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        queues: Sequence[str] = (),
+        handler: str | None = None,
+        max_read: int = 10_000,
+    ) -> tuple[list[JobRecord], str | None]:
+        """Jobs of any state, the last enqueued first, of these queues and this handler if given, without bodies.
+
+        A replayed job counts from its replay. Reads at most `max_read` jobs: a page may be short, or empty, and still
+        have a cursor. The cursor is None after the last job.
+        """
+        ...
+
+
 class Payloads(Protocol):
     """The messages of ended jobs, which the backend keeps for a while; dead letters keep theirs."""
 
@@ -124,6 +145,27 @@ def forget_results(archive: JobArchive, ids: Sequence[str]) -> list[str]:
     return [record.id for record in found]
 
 
+class AuditLog(Protocol):
+    """Keeps what users did; nothing but its retention deletes a record."""
+
+    def save(self, record: AuditRecord) -> None:
+        """Store a record, or replace the one with its id."""
+        ...
+
+    def find(self, id: str) -> AuditRecord | None: ...
+
+    def page(self, *, limit: int, before: str | None = None) -> list[AuditRecord]:
+        """The newest first, which is the order of their ids; `before` is the id of the last record of the page before.
+
+        A page costs what it shows.
+        """
+        ...
+
+    def trim(self, before: int, limit: int) -> int:
+        """Delete up to `limit` records from before this time, the oldest first; return how many."""
+        ...
+
+
 class QueueCounts(Protocol):
     """Counts the jobs of each queue and measures how long they wait."""
 
@@ -131,6 +173,13 @@ class QueueCounts(Protocol):
         """Queue → state → number of jobs, with every state named; a backend that forgets ended jobs counts 0.
 
         Counting done jobs may take long: without `ended` they count as 0.
+        """
+        ...
+
+    def ended_since(self, state: str, queue: str, since: int, limit: int) -> int:
+        """How many jobs of a queue ended in this state since a time, counted up to `limit`, by an index.
+
+        A backend that does not know when its jobs ended counts 0.
         """
         ...
 
@@ -271,6 +320,13 @@ class Parking(Protocol):
         """Wake the first waiters of these keys, or of up to `limit` of all keys, whose time to try again has come.
 
         Return the keys that may still have waiters, and in how many seconds to call again.
+        """
+        ...
+
+    def waiters(self, keys: Sequence[str], limit: int) -> dict[str, dict[str, int]]:
+        """How many jobs wait for each of these keys, by queue; of each key the first `limit` are counted.
+
+        Keys without waiters are missing.
         """
         ...
 

@@ -13,11 +13,14 @@ from msgspec import Struct, structs
 from tenure.backends.messages import Message
 from tenure.definition.context import Progress
 from tenure.definition.failure import KEPT_FAILURES, VANISHED, Failure
+from tenure.errors import InvalidFilter
 from tenure.events import END_STATES, Run
 from tenure.events import CancelResult as CancelResult
 from tenure.events import RescheduleResult as RescheduleResult
 
 FAILED_RUN = "failed"  # the state of an inline run that failed: it is not a dead letter, and cannot be replayed
+_LAST_KEY = 1 << 62
+_KEY_DIGITS = 20  # more than a key has
 ARCHIVED_ENDS = (*END_STATES, FAILED_RUN)  # the states in which the record of an archive is final
 
 
@@ -81,21 +84,40 @@ class NewDeadLetter(Struct, frozen=True, kw_only=True):
 
 
 class LaneRecord(Struct, frozen=True, kw_only=True):
-    """A lane of a worker, as other processes see it; a lane that a command line made has no name."""
+    """A lane of a worker, as other processes see it; a lane that a command line made has no name.
+
+    `held` is the number of jobs that the lane holds: they run, or wait in the worker.
+    """
 
     name: str
     queues: tuple[str, ...]
     runner: str
     concurrency: int
+    held: int = 0
+
+
+class RunningJob(Struct, frozen=True, kw_only=True):
+    """A job that runs in a worker, as the worker knows it; `started_at` is in UTC microseconds."""
+
+    id: str
+    handler: str
+    name: str | None
+    queue: str
+    lane: str
+    started_at: int
 
 
 class WorkerRecord(Struct, frozen=True, kw_only=True):
     """A worker, as other processes see it; `id` is new at every start, times are UTC microseconds.
 
     `jobs` are the ids that the worker holds; `runner` and `concurrency` sum up its lanes.
+    `running` are the jobs that have run the longest, at most 10, the longest first.
     `rates` are the jobs that it ended per second, by queue, over about a minute.
     `live` is the number of unfinished jobs of each queue at `live_at`, if this worker counted them.
     `handlers` and `kids` name the handlers and keys that the worker has; workers of older releases leave them empty.
+    `draining_since` is when a user told it to lease no more jobs, as far as the worker knows; 0 if it leases.
+    `memory` are the resident bytes of its process and its children, `peak_child` those of the largest process that runs
+    jobs; such a process is replaced above `max_memory` bytes. They are 0 if not known, or without a limit.
     """
 
     id: str
@@ -114,6 +136,33 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     live_at: int = 0
     handlers: tuple[str, ...] = ()
     kids: tuple[str, ...] = ()
+    draining_since: int = 0
+    draining_reason: str | None = None
+    memory: int = 0
+    peak_child: int = 0
+    max_memory: int = 0
+    running: tuple[RunningJob, ...] = ()
+
+
+class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a user did: who, what, to which jobs, how many, why, when; times are UTC microseconds.
+
+    `id` is a UUIDv7, so that ids are in the order of time. `origin` is web, api, cli or python; `state` is running,
+    done, stopped or failed.
+    """
+
+    id: str
+    at: int
+    actor: str  # the name of the user
+    action: str  # such as "jobs.cancel" or "queue.pause"
+    target: str  # the ids, the filter, or the name of what was changed
+    why: str | None = None
+    origin: str = "web"
+    state: str = "done"
+    total: int | None = None  # how many jobs were selected
+    counts: dict[str, int] = {}  # how many had each result
+    ended_at: int | None = None
+    error: str | None = None
 
 
 class Fact(Struct, frozen=True):
@@ -126,6 +175,7 @@ class Fact(Struct, frozen=True):
 
 encode = msgspec.json.Encoder().encode
 decode_record = msgspec.json.Decoder(JobRecord).decode
+decode_audit = msgspec.json.Decoder(AuditRecord).decode
 
 
 def sort_time(record: JobRecord) -> int:
@@ -141,6 +191,19 @@ def tagged_page(records: Iterable[JobRecord], limit: int, cursor: str | None) ->
         ordered = [record for record in ordered if _enqueue_place(record) < after]
     page = ordered[:limit]
     return page, write_place(page[-1]) if len(page) == limit else None
+
+
+def read_key(cursor: str | None) -> int:
+    """The key of the last job that a page of recent jobs has read; without a cursor one that is larger than all keys.
+
+    Users can change a cursor, so it is checked.
+    """
+    if cursor is None:
+        return _LAST_KEY
+    key = int(cursor) if cursor.isascii() and cursor.isdecimal() and len(cursor) < _KEY_DIGITS else _LAST_KEY
+    if key >= _LAST_KEY:
+        raise InvalidFilter(f"{cursor!r:.80} is not the cursor of a page of recent jobs")
+    return key
 
 
 def write_place(record: JobRecord) -> str:

@@ -118,6 +118,9 @@ class NoWaiting:
     def wake(self, keys: Sequence[str] | None, limit: int) -> dict[str, float]:
         return {}
 
+    def waiters(self, keys: Sequence[str], limit: int) -> dict[str, dict[str, int]]:
+        return {}
+
 
 def _failed(message: Message, verdict: Abandon | Nack | Park) -> JobFailed:
     job = f"job {message.id} ({message.handler!r})"

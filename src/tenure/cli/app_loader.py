@@ -46,11 +46,14 @@ def any_app(*, create: bool = False) -> Iterator[Tenure]:
 
 
 @contextmanager
-def app_as_deployed() -> Iterator[tuple[Tenure, bool]]:
-    """The app that the user named, with its modules, or one made from the settings; and whether it has handlers."""
+def app_as_deployed(*, create: bool = False) -> Iterator[tuple[Tenure, bool]]:
+    """The app that the user named, with its modules, or one made from the settings; and whether it has handlers.
+
+    Unless `create` is set, a missing SQLite database is an error.
+    """
     location = app_location()
-    with app_with_handlers() if location else any_app() as app:
-        if location:
+    with app_with_handlers() if location else any_app(create=create) as app:
+        if location and not create:
             _check_database_exists(app.settings.url)
         yield app, bool(location)
 

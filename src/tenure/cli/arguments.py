@@ -16,7 +16,7 @@ from tenure.backends.records import JobRecord
 from tenure.cli.errors import CommandError
 from tenure.cli.job_ids import resolve_ids
 from tenure.cli.queue_names import find_queue
-from tenure.clock import MICROSECOND, to_microseconds
+from tenure.clock import MICROSECOND, to_datetime, to_microseconds
 from tenure.definition.duration import to_seconds
 from tenure.definition.moment import to_instant
 
@@ -127,6 +127,18 @@ class DeadLetterSelection:
             return None
         counts = self.app.backend.queues.counts()
         return sum(counts[name]["dead"] for name in counts if self.filter.queue in (None, name))
+
+    def words(self) -> Sequence[str]:
+        """The ids, or the filter, for the audit log."""
+        if self.ids:
+            return self.ids
+        given = {name: getattr(self.filter, name) for name in ("queue", "handler", "reason", "text")}
+        since = None if self.filter.since is None else f"since:{to_datetime(self.filter.since):%Y-%m-%dT%H:%M:%SZ}"
+        words = [
+            *(f"{name}:{value}" for name, value in given.items() if value is not None),
+            *([since] if since else []),
+        ]
+        return words or ["all dead letters"]
 
     def _pages(self) -> Iterator[list[JobRecord]]:
         return self.app.dead_letters().search(self.filter)

@@ -15,12 +15,14 @@ _COMMANDS = {
     "work": "Run jobs until stopped.",
     "enqueue": "Put one job on its queue.",
     "health": "Count jobs per queue and state.",
+    "dashboard": "Show and change everything in a browser.",
     "doctor": "Check the live system against the settings.",
     "jobs": "List, show, retry, reschedule and cancel jobs.",
     "explain": "Say why a job is not running, or how it ended.",
     "queues": "List, pause, resume and drain queues.",
-    "workers": "List the workers that are alive.",
+    "workers": "List, drain and resume workers.",
     "guards": "List, show and reset locks, rates and breakers.",
+    "audit": "List what users did, the newest first.",
     "cron": "Inspect schedules and run the scheduler.",
     "dead": "List, replay, export and purge dead letters.",
     "reap": "Return the jobs of crashed workers to their queues.",
@@ -35,14 +37,17 @@ _COMMANDS = {
 
 
 _WITHOUT_BACKEND = ("init", "service", "completion")
+_REMOTE = ("health", "jobs", "dead", "queues", "workers", "cron")
 
 
 def _add_url_option(command: click.Command) -> None:
-    """Give a command, or each command of a group, the option --url."""
+    """Give a command, or each command of a group, the option --url; also a group that is a command itself."""
     if isinstance(command, click.Group):
         for each in command.commands.values():
             _add_url_option(each)
-    elif not any(option.name == "url" for option in command.params):
+        if not command.invoke_without_command:
+            return
+    if not any(option.name == "url" for option in command.params):
         help_text = "The backend to use: a URL, or a name from the setting 'backends'; else the URL of the app."
         command.params.append(
             click.Option(["--url"], metavar="URL", help=help_text, callback=_use_url, expose_value=False)
@@ -89,6 +94,11 @@ class LazyGroup(click.Group):
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
+        name = ctx._protected_args[0] if ctx._protected_args else None
+        if ctx.params["remote"] and name not in _REMOTE:
+            raise click.UsageError(
+                f"{name} cannot use a remote dashboard; these commands can: {', '.join(_REMOTE)}", ctx
+            )
         try:
             return super().invoke(ctx)
         except (click.Abort, click.exceptions.Exit, BrokenPipeError):
@@ -106,12 +116,13 @@ def _suggestion(name: str) -> str:
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--app", metavar="MODULE:ATTR", help="Where your app is; else TENURE_APP, else the setting 'app'.")
+@click.option("--remote", metavar="URL", help="Use the dashboard at this address instead of a backend.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 @click.option("-v", "--verbose", count=True, help="Log more; twice for everything.")
 @click.option("--log-format", type=click.Choice(["pretty", "json"]), help="How to log; else the setting 'log_format'.")
 @click.version_option(__version__, prog_name="tenure")
 @click.pass_context
-def cli(ctx: click.Context, app: str | None, debug: bool, verbose: int, log_format: str | None) -> None:  # noqa: ARG001
+def cli(ctx: click.Context, /, **options: object) -> None:  # noqa: ARG001 - commands read them from the context
     """Background jobs and schedules that are never lost."""
     ctx.color = _use_colours()
 

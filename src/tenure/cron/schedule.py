@@ -13,7 +13,8 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-from tenure.clock import MICROSECOND, to_datetime, to_microseconds
+from tenure.backends.ledger import is_by_hand
+from tenure.clock import MICROSECOND, to_microseconds
 from tenure.definition.cron_expression import CronExpression, find_zone, parse_expression
 from tenure.definition.interval import is_interval, parse_interval
 from tenure.definition.job import Job
@@ -140,8 +141,11 @@ class Schedule:
         return tick if tick is not None and tick >= minute else None
 
     def due_at(self, tick: int) -> int:
-        """When a tick may run: the tick plus its jitter, which is fixed for the tick and ends before the next tick."""
-        if not self.jitter:
+        """When a tick may run: the tick plus its jitter, which is fixed for the tick and ends before the next tick.
+
+        A tick that is run by hand has no jitter.
+        """
+        if not self.jitter or is_by_hand(tick):
             return tick
         following = self.after(tick)
         longest = round(self.jitter * MICROSECOND)
@@ -288,8 +292,14 @@ def tick_key(name: str, tick: int) -> str:
 
 
 def tick_text(tick: int) -> str:
-    """The time of a tick; with its second only if it is not 0, as keys of older releases have none."""
-    return f"{to_datetime(tick):{'%Y-%m-%dT%H:%M:%SZ' if tick % MINUTE else '%Y-%m-%dT%H:%MZ'}}"
+    """The time of a tick; with its second only if it is not 0, as keys of older releases have none.
+
+    A tick that was run by hand has a fraction too, so that no tick of the schedule has the same key.
+    """
+    moment = exact_datetime(tick)
+    if is_by_hand(tick):
+        return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
+    return f"{moment:{'%Y-%m-%dT%H:%M:%SZ' if tick % MINUTE else '%Y-%m-%dT%H:%MZ'}}"
 
 
 def tick_id(name: str, tick: int) -> str:

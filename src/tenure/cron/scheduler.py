@@ -90,12 +90,14 @@ class Scheduler:
         """Follow up the open ticks, without entering due ones."""
         self._follow_up.run(self._ledger.time())
 
-    def enter_due(self, due: Sequence[DueTick], now: int, among: Iterable[str] | None = None) -> set[str]:
+    def enter_due(
+        self, due: Sequence[DueTick], now: int, among: Iterable[str] | None = None, *, heeds_pauses: bool = True
+    ) -> set[str]:
         """Enter those of these ticks that are not in the ledger yet; returns the ids of those.
 
         With `among`, only dependencies on these schedules count.
         """
-        records = self._decide(due, now, among)
+        records = self._decide(due, now, among, heeds_pauses=heeds_pauses)
         messages: list[Message] = []
         for position, (each, record) in enumerate(zip(due, records, strict=True)):
             if record.state == "enqueued":
@@ -109,9 +111,11 @@ class Scheduler:
                 self._after_entry(each, record)
         return new
 
-    def _decide(self, due: Sequence[DueTick], now: int, among: Iterable[str] | None = None) -> list[TickRecord]:
+    def _decide(
+        self, due: Sequence[DueTick], now: int, among: Iterable[str] | None = None, *, heeds_pauses: bool = True
+    ) -> list[TickRecord]:
         """The state that each of these ticks should have."""
-        paused = self._ledger.paused()
+        paused = self._ledger.paused() if heeds_pauses else {}
         known = self._dependency_records(due)
         unended = self._unended_ticks(due)
         records: list[TickRecord] = []

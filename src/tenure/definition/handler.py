@@ -31,6 +31,7 @@ from tenure.definition.parent import (
     ParentArguments,
 )
 from tenure.definition.payload import PayloadShape, Shape, Upcaster, check_versions, upcast
+from tenure.definition.provided import Providers, provided_arguments
 from tenure.definition.queues import Queues
 from tenure.definition.retry import Backoff, Policy, RetryPolicy, check_policy
 from tenure.errors import ForbiddenHandler, InvalidHandler, UnknownHandler
@@ -61,6 +62,7 @@ class Handler:
     With `in_process`, its jobs cannot leave the process that enqueues them.
     `returns` is the type that it declares for its result.
     A function that takes a Context has the name of that parameter in `context_parameter`.
+    `provided` are the types of the arguments that the app provides, by name; `call` takes them by name.
     """
 
     key: str
@@ -79,6 +81,7 @@ class Handler:
     upcasters: Mapping[int, Upcaster] = field(default_factory=dict)
     breakers: Breakers = always_closed
     returns: Any = Any
+    provided: Mapping[str, Any] = field(default_factory=dict)
 
     def unpack(self, payload: bytes, version: int) -> Any:
         """The payload as its declared type; a payload of an older version is converted first."""
@@ -96,6 +99,13 @@ class Handler:
         """The same handler; its context finds these breakers."""
         return self if breakers is self.breakers else replace(self, breakers=breakers)
 
+    def with_providers(self, providers: Providers) -> "Handler":
+        """The same handler; its call opens and closes what the app provides."""
+        if not self.provided:
+            return self
+        open_and_call = providers.acall if self.is_async else providers.call
+        return replace(self, call=partial(_call_provided, open_and_call, self.call, self.provided))
+
     def with_default_retry(self, default: Policy) -> "Handler":
         """The same handler; this policy decides where its own does not."""
         if isinstance(self.retry, Backoff):
@@ -108,6 +118,7 @@ def from_function(key: str, function: Callable[..., Any], options: HandlerOption
     check_key(key)
     refuse_generator(function, f"handler {key!r}")
     parameters, wants_context = parameters_of(function)
+    parameters, provided = provided_arguments(f"handler {key!r}", parameters, hints_of(function))
     parent = parent_arguments(key, parameters)
 
     def shape_without(names: Iterable[str]) -> Shape:
@@ -119,8 +130,9 @@ def from_function(key: str, function: Callable[..., Any], options: HandlerOption
         key=key,
         shape=FollowerShape(key, parent, shape_without) if parent.names() else shape_without(()),
         parent=parent,
-        call=function_call(function, parameters, wants_context),
+        call=function_call(function, parameters, wants_context, bool(provided)),
         is_async=is_async(function),
+        provided=provided,
         bind=binder(key, parameters),
         returns=hints_of(function).get("return", Any),
         context_parameter=next(iter(inspect.signature(function).parameters)) if wants_context else None,
@@ -148,6 +160,7 @@ def from_class(key: str, cls: Any, options: HandlerOptions) -> Handler:
     for name in ("handle", "before_run", "after_run"):
         refuse_generator(getattr(cls, name, None), f"{cls.__qualname__}.{name} for key {key!r}")
     parameters, wants_context = parameters_of(method, skip=1)
+    parameters, provided = provided_arguments(f"handler {key!r}", parameters, hints_of(method))
     if len(parameters) > 1:
         raise InvalidHandler(f"{cls.__qualname__}.handle takes at most a Context and one payload, not {parameters}")
     declared = hints_of(method).get(parameters[0].name, Any) if parameters else Any
@@ -155,8 +168,9 @@ def from_class(key: str, cls: Any, options: HandlerOptions) -> Handler:
     handler = Handler(
         key=key,
         shape=shape_of(method, declared),
-        call=method_call(method, bool(parameters), wants_context),
+        call=method_call(method, bool(parameters), wants_context, bool(provided)),
         is_async=is_async(method),
+        provided=provided,
         make=cls,
         returns=hints_of(method).get("return", Any),
     )
@@ -202,8 +216,14 @@ def _check_middleware(handler: Handler, middleware: Any) -> None:
             )
 
 
-def _call_inside(middleware: Middleware, call: Callable[..., Any], *arguments: Any) -> Any:
-    return middleware(arguments[-2], partial(call, *arguments))  # the context is the last but one
+def _call_inside(middleware: Middleware, call: Callable[..., Any], *arguments: Any, **provided: Any) -> Any:
+    return middleware(arguments[-2], partial(call, *arguments, **provided))  # the context is the last but one
+
+
+def _call_provided(
+    open_and_call: Callable[..., Any], call: Callable[..., Any], wanted: Mapping[str, Any], *arguments: Any
+) -> Any:
+    return open_and_call(call, wanted, arguments[-2], *arguments)
 
 
 class Registry:
@@ -225,6 +245,7 @@ class Registry:
 
         `queues` learn the queues of the handlers. `retry` is the policy of the app.
         """
+        self.providers = Providers()
         self._queues = queues or Queues()
         self._own: dict[str, Handler] = {}
         self._breakers = breakers
@@ -248,7 +269,7 @@ class Registry:
         self._wrapped[handler.key] = handler.with_middleware(self._middleware)
 
     def _adopt(self, handler: Handler) -> Handler:
-        adopted = handler.with_breakers(self._breakers)
+        adopted = handler.with_breakers(self._breakers).with_providers(self.providers)
         return adopted if self._retry is None else adopted.with_default_retry(self._retry)
 
     def use(self, middleware: Middleware) -> None:
@@ -257,6 +278,11 @@ class Registry:
         self._middleware.append(middleware)
         unwrapped = {**self._builtins, **self._own}
         self._wrapped = {key: handler.with_middleware(self._middleware) for key, handler in unwrapped.items()}
+
+    def check_provided(self) -> None:
+        """Refuse handlers that take what nothing provides."""
+        for handler in self._own.values():
+            self.providers.check(f"handler {handler.key!r}", handler.provided, is_async=handler.is_async)
 
     def get(self, key: str) -> Handler:
         try:

@@ -1,5 +1,6 @@
 """JobFunction: what `@app.job` makes of a function; it can be called, and enqueued with typed arguments."""
 
+import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
@@ -10,6 +11,7 @@ from tenure.definition.context import Context, entered, running_context
 from tenure.definition.handler import Handler
 from tenure.definition.job import Job, JobOptions, new_id
 from tenure.definition.job_handle import JobHandle
+from tenure.definition.provided import Providers
 from tenure.errors import InvalidHandler, InvalidJob
 
 P = ParamSpec("P")
@@ -32,7 +34,12 @@ class JobFunction(Generic[P, R_co]):
     """
 
     def __init__(
-        self, function: Callable[..., R_co], handler: Handler, enqueue: Enqueue, aenqueue: AsyncEnqueue
+        self,
+        function: Callable[..., R_co],
+        handler: Handler,
+        enqueue: Enqueue,
+        aenqueue: AsyncEnqueue,
+        providers: Providers,
     ) -> None:
         update_wrapper(self, function)
         self.key = handler.key
@@ -40,13 +47,20 @@ class JobFunction(Generic[P, R_co]):
         self._context_parameter = handler.context_parameter
         self._is_async = handler.is_async
         self._enqueue = enqueue
+        self._provided = handler.provided
+        self._providers = providers
         self._default: Using[P, R_co] = Using(handler, Job(handler=handler.key, **handler.defaults), enqueue, aenqueue)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Run the function here; one that takes a Context gets that of the running job, or one as `call` makes it."""
-        if self._context_parameter is None or self._has_context(args, kwargs):
+        if not self._provided and (self._context_parameter is None or self._has_context(args, kwargs)):
             return self.original(*args, **kwargs)
-        return self.original(running_context() or self._new_context(args, kwargs), *args, **kwargs)
+        if self._has_context(args, kwargs):
+            given: Any = kwargs.get(self._context_parameter or "") or args[0]
+            return self._call(given, args, kwargs)
+        context = running_context() or self._new_context(args, kwargs)
+        leading = () if self._context_parameter is None else (context,)
+        return self._call(context, (*leading, *args), kwargs)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Run the function as a job would, with a new context: for tests. An async function returns its coroutine."""
@@ -56,10 +70,26 @@ class JobFunction(Generic[P, R_co]):
         """Run the function with this context, which `current_context()` returns too: for tests."""
         leading = () if self._context_parameter is None else (context,)
         if self._is_async:
-            coroutine: Any = _awaited_in(context, self.original, (*leading, *args), kwargs)
+            coroutine: Any = _awaited_in(context, self._call, (context, (*leading, *args), kwargs), {})
             return coroutine  # type: ignore[no-any-return]
         with entered(context):
-            return self.original(*leading, *args, **kwargs)
+            return self._call(context, (*leading, *args), kwargs)
+
+    def _call(self, context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
+        """Call the function; arguments that the app provides are opened and closed, unless they are given."""
+        missing = self._missing(args, kwargs)
+        if not missing:
+            return self.original(*args, **kwargs)
+        call = self._providers.acall if self._is_async else self._providers.call
+        result: R_co = call(self.original, missing, context, *args, **kwargs)  # type: ignore[assignment]
+        return result
+
+    def _missing(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The types of what the app must provide to a call, by name."""
+        if not self._provided:
+            return {}
+        given = inspect.signature(self.original).bind_partial(*args, **kwargs).arguments
+        return {name: declared for name, declared in self._provided.items() if name not in given}
 
     if not TYPE_CHECKING:
 
@@ -71,6 +101,14 @@ class JobFunction(Generic[P, R_co]):
         return self._context_parameter in kwargs or (bool(args) and isinstance(args[0], Context))
 
     def _new_context(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Context:
+        if self._provided:  # values for a test, which are no part of the payload
+            places = [
+                each.name
+                for each in inspect.signature(self.original).parameters.values()
+                if each.kind is not each.KEYWORD_ONLY
+            ]
+            own = [each for each in places if each not in self._provided and each != self._context_parameter]
+            args, kwargs = args[: len(own)], {key: kwargs[key] for key in kwargs if key not in self._provided}
         job = self._default.job_for(args, kwargs)
         return Context(
             id=new_id(),

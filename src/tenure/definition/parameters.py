@@ -92,17 +92,18 @@ def _default_factory(value: Any) -> Callable[[], Any]:
 
 
 def function_call(
-    function: Callable[..., Any], parameters: list[inspect.Parameter], wants_context: bool
+    function: Callable[..., Any], parameters: list[inspect.Parameter], wants_context: bool, is_provided: bool
 ) -> Callable[..., Any]:
+    """How to call a function with a context and its decoded payload; if `is_provided`, with values by name too."""
     astuple = msgspec.structs.astuple
     keywords = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
-    if keywords:
+    if keywords or is_provided:
         count = len(parameters) - len(keywords)
 
-        def call(context: Context, value: Any) -> Any:
+        def call(context: Context, value: Any, **provided: Any) -> Any:
             values = astuple(value)
             leading = (context, *values[:count]) if wants_context else values[:count]
-            return function(*leading, **dict(zip(keywords, values[count:], strict=True)))
+            return function(*leading, **dict(zip(keywords, values[count:], strict=True)), **provided)
 
         return call
     if wants_context:
@@ -110,7 +111,16 @@ def function_call(
     return lambda context, value: function(*astuple(value))  # noqa: ARG005 - one signature for every handler
 
 
-def method_call(method: Callable[..., Any], takes_payload: bool, wants_context: bool) -> Callable[..., Any]:
+def method_call(
+    method: Callable[..., Any], takes_payload: bool, wants_context: bool, is_provided: bool
+) -> Callable[..., Any]:
+    if is_provided:
+
+        def call(instance: Any, context: Context, value: Any, **provided: Any) -> Any:
+            leading = (context,) if wants_context else ()
+            return method(instance, *leading, *((value,) if takes_payload else ()), **provided)
+
+        return call
     if takes_payload and wants_context:
         return lambda instance, context, value: method(instance, context, value)
     if takes_payload:

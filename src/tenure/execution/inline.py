@@ -6,7 +6,7 @@ from typing import Any
 
 from tenure.clock import Clock
 from tenure.definition.context import LocalLink, Progress
-from tenure.execution.attempt import Performer
+from tenure.execution.attempt import Attempt, Performer
 from tenure.execution.runner import Done, RecycleLimits, Source
 
 
@@ -20,14 +20,16 @@ class InlineRunner:
         """At its recycle limits `serve` returns, even if there is more to do."""
         self._performer = Performer(clock)
         self._limits = limits
-        self._running: tuple[Any, LocalLink] | None = None
+        self._running: tuple[Attempt, LocalLink] | None = None
+        self._source: Source | None = None
 
     def serve(self, source: Source, done: Done) -> None:
+        self._source = source
         with self._performer as performer:
             take, perform, ran = source.take, performer.perform, 0
             while (attempt := take()) is not None:
                 link = LocalLink()
-                self._running = attempt.ticket, link
+                self._running = attempt, link
                 outcome = perform(attempt, link)
                 self._running = None
                 done(attempt, outcome)
@@ -47,10 +49,17 @@ class InlineRunner:
 
     def cancel(self, tickets: Sequence[object]) -> None:
         running = self._running
-        if running and any(running[0] is ticket for ticket in tickets):
+        if running and any(running[0].ticket is ticket for ticket in tickets):
             running[1].cancelled = True
             self._performer.deadline.deliver_cancel()
 
     def progress(self) -> Sequence[tuple[Any, Progress]]:
         running = self._running
-        return [(running[0], running[1].progress)] if running and running[1].progress else []
+        return [(running[0].ticket, running[1].progress)] if running and running[1].progress else []
+
+    def running(self) -> Sequence[tuple[Attempt, float]]:
+        running, source = self._running, self._source
+        return [(running[0], source.last_start)] if running and source else []
+
+    def child_pids(self) -> Sequence[int]:
+        return ()

@@ -16,11 +16,13 @@ from tenure.execution.attempt import Attempt
 from tenure.execution.outcome import Outcome, peak_memory
 
 Done = Callable[[Attempt, Outcome], None]
-_MEGABYTE = 1 << 20
+MEGABYTE = 1 << 20
 
 
 class Source(Protocol):
-    """Where attempts come from."""
+    """Where attempts come from; `last_start` is when the last one was taken, by the monotonic clock."""
+
+    last_start: float
 
     def take(self) -> Attempt | None:
         """Wait for the next attempt; None once there will be no more."""
@@ -93,6 +95,14 @@ class Runner(Protocol):
         """The tickets of running attempts that have reported progress."""
         ...
 
+    def running(self) -> Sequence[tuple[Attempt, float]]:
+        """The attempts that run, each with its start by the monotonic clock."""
+        ...
+
+    def child_pids(self) -> Sequence[int]:
+        """The child processes that run attempts; none if they run in this process."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class RecycleLimits:
@@ -106,15 +116,17 @@ class RecycleLimits:
         return sys.maxsize if self.jobs is None else max(0, self.jobs - ran)
 
     def is_too_large(self, pid: int) -> bool:
-        return self.memory is not None and resident_memory(pid) > self.memory * _MEGABYTE
+        return self.memory is not None and resident_memory(pid) > self.memory * MEGABYTE
 
 
 def resident_memory(pid: int) -> int:
-    """The bytes of memory that a process holds; without /proc, the most that this process ever held."""
+    """As `resident_bytes`; without /proc, the most that this process ever held."""
+    return resident_bytes(pid) or (peak_memory() or 0 if pid == os.getpid() else 0)
+
+
+def resident_bytes(pid: int) -> int:
+    """The bytes of memory that a process holds; 0 if it has ended, or if there is no /proc."""
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
-    except FileNotFoundError:
-        if pid != os.getpid():
-            return 0  # the process is gone, or this is not Linux
-        return peak_memory() or 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+        return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0

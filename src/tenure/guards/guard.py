@@ -8,11 +8,12 @@ from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from tenure.guards.states import Holder, Paused, State, is_held, pack, pause_key, unpack
+from tenure.guards.states import Holder, Paused, State, drain_key, is_held, pack, pause_key, unpack
 from tenure.guards.store import Change, Decision, KeyUpdate, Store
 
 Reason = Literal["busy", "rate_limited", "circuit_open", "claimed", "done"]
-_CENTURY = 100 * 365 * 86_400 * 1_000_000  # microseconds: every state expires, and a pause must last until it is ended
+_DAY = 86_400 * 1_000_000  # microseconds: what a killed worker left of its drain ends after this time
+_CENTURY = 100 * 365 * _DAY  # every state expires, and a pause must last until it is ended
 
 
 class Refusal(Struct, frozen=True, gc=False):
@@ -116,21 +117,49 @@ def forget_keys(*keys: str, wake: int = 1) -> Change:
 
 def pause_queue(queue: str, reason: str | None) -> Change:
     """Pause a queue; the answer is False if it was paused already, and then the first reason stays."""
+    return _pause(pause_key(queue), reason, _CENTURY)
 
+
+def drain_worker(worker: str, reason: str | None) -> Change:
+    """Let a worker lease nothing more; the answer is False if it drained already, and then the first reason stays."""
+    return _pause(drain_key(worker), reason, _DAY)
+
+
+def renew_drain(worker: str) -> Change:
+    """Keep a drain that has not been ended: the worker does so as long as it lives."""
+
+    def decide(states: Sequence[bytes | None], now: int) -> Decision:
+        return Decision(None, [None if states[0] is None else KeyUpdate(states[0], now + _DAY)])
+
+    return Change((drain_key(worker),), decide)
+
+
+class Pauses(NamedTuple):
+    """What no job is leased for now: the paused queues, and the draining workers, by name."""
+
+    queues: dict[str, Paused]
+    workers: dict[str, Paused]
+
+
+def read_pauses(store: Store, queues: Sequence[str], workers: Sequence[str] = ()) -> Pauses:
+    """Which of these queues are paused and which of these workers drain, in one call."""
+    queue_keys, worker_keys = [*map(pause_key, queues)], [*map(drain_key, workers)]
+    keys = [*queue_keys, *worker_keys]
+    states = store.read(keys)[1] if keys else {}
+    found = {key: state for key in keys if isinstance(state := unpack(states.get(key)), Paused)}
+    return Pauses(
+        {queue: found[key] for queue, key in zip(queues, queue_keys, strict=True) if key in found},
+        {worker: found[key] for worker, key in zip(workers, worker_keys, strict=True) if key in found},
+    )
+
+
+def _pause(key: str, reason: str | None, microseconds: int) -> Change:
     def decide(states: Sequence[bytes | None], now: int) -> Decision:
         if isinstance(unpack(states[0]), Paused):
             return Decision(False)
-        return Decision(True, [KeyUpdate(pack(Paused(now, reason)), now + _CENTURY)])
+        return Decision(True, [KeyUpdate(pack(Paused(now, reason)), now + microseconds)])
 
-    return Change((pause_key(queue),), decide)
-
-
-def paused(store: Store, queues: Sequence[str]) -> dict[str, Paused]:
-    """The paused ones of these queues."""
-    keys = {pause_key(queue): queue for queue in queues}
-    _, states = store.read(list(keys))
-    found = {keys[key]: unpack(state) for key, state in states.items()}
-    return {queue: state for queue, state in found.items() if isinstance(state, Paused)}
+    return Change((key,), decide)
 
 
 def _keys(guards: Sequence[Guard]) -> tuple[str, ...]:

@@ -114,7 +114,7 @@ class Circuit(Struct, frozen=True, array_like=True, tag=5):
 
 
 class Paused(Struct, frozen=True, array_like=True, tag=6, gc=False):
-    """A queue from which no worker leases; `reason` is the text of the user who paused it."""
+    """A queue from which no worker leases, or a worker that leases nothing; `reason` is the text of the user."""
 
     since: int
     reason: str | None = None
@@ -230,6 +230,10 @@ def queue_rate_key(queue: str) -> str:
 
 def pause_key(queue: str) -> str:
     return _key("pause", queue)
+
+
+def drain_key(worker: str) -> str:
+    return _key("drain", worker)
 
 
 def breaker_key(name: str) -> str:

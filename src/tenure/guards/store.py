@@ -70,8 +70,11 @@ class Store(Protocol):
         """The time by the store's clock, and the states of these keys; a key without a state is left out."""
         ...
 
-    def search(self, prefix: str, limit: int) -> tuple[int, dict[str, Row]]:
-        """The time by the store's clock, and up to `limit` keys that begin so and have a state or waiting jobs."""
+    def search(self, prefix: str, limit: int, after: str = "") -> tuple[int, dict[str, Row]]:
+        """The time by the store's clock, and up to `limit` keys that begin so and have a state or waiting jobs.
+
+        They are in order; `after` is the last key of the page before.
+        """
         ...
 
     def sweep(self, limit: int) -> int:
@@ -188,10 +191,10 @@ class MemoryStore:
             states = {key: self._rows[key].current(now) for key in keys if key in self._rows}
             return now, {key: state for key, state in states.items() if state is not None}
 
-    def search(self, prefix: str, limit: int) -> tuple[int, dict[str, Row]]:
+    def search(self, prefix: str, limit: int, after: str = "") -> tuple[int, dict[str, Row]]:
         with self._lock:
             now = self._clock.now()
-            found = [(key, row) for key, row in sorted(self._rows.items()) if key.startswith(prefix)]
+            found = [(key, row) for key, row in sorted(self._rows.items()) if key.startswith(prefix) and key > after]
             shown = [(key, row) for key, row in found if row.waiting or row.current(now) is not None]
             return now, {key: replace(row) for key, row in shown[:limit]}
 

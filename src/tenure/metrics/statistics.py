@@ -176,11 +176,11 @@ def _summary(name: str, counts: Counts, seconds: float) -> Summary:
         dead=known.get("dead-lettered", 0) + known.get("rejected", 0),
         ended=sum(known.get(status, 0) for status in ("cancelled", "expired", "skipped-idempotent")),
         rate=done / seconds if seconds else 0.0,
-        wait=_percentiles(counts.waits),
-        run=_percentiles(counts.runs),
+        wait=percentiles(counts.waits),
+        run=percentiles(counts.runs),
         cpu=counts.cpu,
     )
 
 
-def _percentiles(histogram: DurationHistogram) -> Percentiles:
+def percentiles(histogram: DurationHistogram) -> Percentiles:
     return Percentiles(histogram.mean(), *(histogram.percentile(share) for share in (0.5, 0.95, 0.99)))

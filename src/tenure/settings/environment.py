@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 PREFIX = "TENURE_"
 COMMAND_URL = "TENURE_COMMAND_URL"  # the command line sets it for its process and for those that it starts
+REMOTE_TOKEN = "TENURE_REMOTE_TOKEN"  # noqa: S105 - the name of a variable, for `tenure --remote`
 _FILE = "_FILE"
 # Kubernetes sets such variables in every pod beside a service that is named tenure or tenure-…
 _KUBERNETES = re.compile(
@@ -63,7 +64,7 @@ def warn_of_unknown(environment: Mapping[str, str]) -> None:
 
 def _path_of(variable: str) -> list[str] | None:
     """The names of the tables and of the setting; None if the variable is not ours to read."""
-    if not variable.startswith(PREFIX) or variable == COMMAND_URL:
+    if not variable.startswith(PREFIX) or variable in (COMMAND_URL, REMOTE_TOKEN, f"{REMOTE_TOKEN}{_FILE}"):
         return None
     return variable.removeprefix(PREFIX).removesuffix(_FILE).lower().split("__")
 
@@ -98,7 +99,8 @@ def _parse(path: list[str], text: str, variable: str) -> Any:
     """Text converted to the type of the setting: lists are split at commas and line ends, tables are JSON."""
     declared = type_of(path)
     kind = get_origin(declared) or declared
-    if kind is tuple:
+    choices = get_args(declared) if type(None) in get_args(declared) else ()
+    if kind is tuple or (text and any(get_origin(each) is tuple for each in choices)):
         return [part.strip() for part in re.split(r"[,\n]", text) if part.strip()]
     if kind is dict or (isinstance(kind, type) and issubclass(kind, Struct)):
         try:

@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +17,7 @@ from tenure.errors import SettingsError
 from tenure.recipients import Notification
 from tenure.redaction import default_redactor
 from tenure.settings.environment import COMMAND_URL, from_environment, members, type_of, warn_of_unknown
+from tenure.settings.origins import paths_of, variable_of
 from tenure.settings.queue_names import with_one_spelling
 from tenure.settings.values import LaneSettings, Settings
 from tenure.suggestions import nearest
@@ -35,20 +36,43 @@ def load(
     folder: Path | None = None,
 ) -> Settings:
     """The settings of this process; the files are searched in `folder`."""
+    return load_with_origins(arguments, environment, folder).settings
+
+
+class Loaded(NamedTuple):
+    """The settings, and where each that is no default came from, by its dotted path."""
+
+    settings: Settings
+    origins: dict[str, str]
+
+
+def load_with_origins(
+    arguments: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Loaded:
+    """As `load`, with the origin of each setting."""
     values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    file, from_file = _from_files(folder or Path())
     for source, layer in (
-        _from_files(folder or Path()),
+        (file, from_file),
         ("the environment", from_environment(environment or {})),
         ("the arguments", dict(arguments or {})),
     ):
         _check({**layer}, source)
         values = _merge(values, layer)
-    if url := (environment or {}).get(COMMAND_URL) or values.get("url_override"):
+        for path in paths_of(layer):
+            is_variable = source == "the environment"
+            origins[path] = variable_of(path, environment or {}) if is_variable else source.removeprefix("the ")
+    command_url = (environment or {}).get(COMMAND_URL)
+    if url := command_url or values.get("url_override"):
         values["url"] = values.get("backends", {}).get(url, url)
+        origins["url"] = "--url" if command_url else f"url_override, {origins['url_override']}"
     if "queues" not in values and values.get("url", "").startswith("servicebus:"):
         values["queues"] = ("default",)  # each queue must be created there, and an empty one delays a lease by 0.2 s
     try:
-        return with_one_spelling(_check(values, "the settings"))
+        return Loaded(with_one_spelling(_check(values, "the settings")), origins)
     except ValueError as error:
         raise SettingsError(str(error)) from error
 

@@ -1,6 +1,7 @@
 """Every setting, its default and its meaning; the reference page is generated from the texts below the fields."""
 
-from typing import Any
+import re
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -8,11 +9,11 @@ from tenure.permissions import Command, Event, Http, Scope, Shell
 from tenure.recipients import Mail, Notification
 from tenure.redaction import SENSITIVE
 
-_SECRET = frozenset({"keys", "url", "url_override", "store", "backends"})
+_SECRET = frozenset({"keys", "url", "url_override", "store", "backends", "dashboard"})
 
 
 class Retention(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How long ended jobs, per state, their payloads and statistics are kept."""
+    """How long ended jobs, per state, their payloads, statistics and the audit log are kept."""
 
     done: float = 7.0
     """Days to keep the record of a job that succeeded; 0 keeps it for ever."""
@@ -24,6 +25,8 @@ class Retention(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Days to keep a dead letter; 0 keeps it for ever."""
     statistics: float = 30.0
     """Days to keep the statistics that `app.statistics` and `tenure health` show; 0 keeps them for ever."""
+    audit: float = 365.0
+    """Days to keep the records of what users did; 0 keeps them for ever."""
     payloads: float = 1.0
     """Days to keep the payload and arguments of an ended job, on SQL databases; 0 erases them some minutes after the
     end. Other backends keep none, and dead letters keep theirs."""
@@ -49,6 +52,63 @@ class LaneSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """How its handlers run: `process`, `threads`, `event_loop`, or, in one lane only, `inline`."""
     concurrency: int = 0
     """How many of its jobs run at once; 0 is the default of the runner, as for `--concurrency`."""
+
+
+class DashboardUser(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A user of the dashboard, and what this user may see and do."""
+
+    password: str = ""
+    """The hash of the password, which `tenure dashboard --hash-password` prints."""
+    role: Literal["viewer", "operator", "admin"] = "viewer"
+    """What the user may do: a `viewer` reads, an `operator` acts, an `admin` also deletes and reads the settings."""
+    queues: tuple[str, ...] | None = None
+    """The only queues whose jobs the user sees and changes; none means all."""
+    actions: tuple[str, ...] | None = None
+    """The only actions of the role that are allowed; none means all."""
+
+    def __post_init__(self) -> None:
+        if not self.password.startswith("scrypt$"):
+            raise ValueError(
+                "the password of a dashboard user must be a hash; `tenure dashboard --hash-password` prints one"
+            )
+
+
+class DashboardToken(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A token with which a program uses the API of the dashboard."""
+
+    sha256: str = ""
+    """The hash of the token; `tenure dashboard --new-token NAME` prints both."""
+    role: Literal["viewer", "operator", "admin"] = "viewer"
+    """As for a user."""
+    queues: tuple[str, ...] | None = None
+    """As for a user."""
+    actions: tuple[str, ...] | None = None
+    """As for a user."""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[0-9a-f]{64}", self.sha256):
+            raise ValueError(
+                "sha256 of a dashboard token must have 64 hexadecimal digits; `tenure dashboard --new-token NAME` "
+                "prints them"
+            )
+
+
+class DashboardSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Who may use the dashboard."""
+
+    users: dict[str, DashboardUser] = {}
+    """The users that sign in with a password, by name, see below."""
+    tokens: dict[str, DashboardToken] = {}
+    """The tokens of programs, by a name that you choose, see below; it is written to the audit log."""
+    session: float = 12.0
+    """Hours after which a user must sign in again."""
+    trusted_origins: tuple[str, ...] = ()
+    """Origins of other sites whose forms and scripts may act, such as `https://ops.example.com`; also needed where a
+    proxy changes the header `Host`."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.session <= 24 * 365:
+            raise ValueError("dashboard.session must be more than 0 hours, and at most a year")
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -160,6 +220,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Who is notified how jobs end, by a name that you choose, see below."""
     mail: Mail = Mail()
     """The server that sends the mail of notifications, see below."""
+    dashboard: DashboardSettings = DashboardSettings()
+    """Who may use the dashboard, see below."""
 
     def __post_init__(self) -> None:
         if not self.queues:

@@ -71,6 +71,10 @@ class Key:
         outer.update(inner.digest())
         return outer.hexdigest().encode()
 
+    def derive(self, purpose: str) -> bytes:
+        """Another secret for another purpose; it tells nothing about this key."""
+        return hmac.digest(self._secret, f"tenure derived secret: {purpose}".encode(), "sha256")
+
     def dump(self) -> str:
         return f"{self.kid}:{base64.urlsafe_b64encode(self._secret).decode().rstrip('=')}"
 
@@ -127,6 +131,10 @@ class Ring:
     def kid(self) -> str:
         """The id of the key that signs."""
         return self._signer.kid
+
+    def derive(self, purpose: str) -> bytes:
+        """A secret for another purpose, from the key that signs."""
+        return self._signer.derive(purpose)
 
     def seal(self, unsealed: bytes) -> bytes:
         """The JSON object with its seal as the last member."""

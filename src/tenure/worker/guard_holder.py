@@ -1,7 +1,7 @@
 """The guard holder: takes the guards of jobs before they start, renews them while they run, settles them with the job.
 
 A batch of jobs costs one call of the store; jobs without guards cost none. It also says which queues may be leased
-from now: not those that are paused, nor those whose rate is used up.
+from now: not those that are paused, nor those whose rate is used up, and none while the worker drains.
 
 Where the backend is the store, the change to the guards is part of the step that settles the job. Elsewhere the order
 is run, mark, ack: a job that finds its own mark only has to be acked.
@@ -21,13 +21,18 @@ from tenure.backends.parts import Parking
 from tenure.clock import MICROSECOND
 from tenure.errors import BackendError, Unstorable
 from tenure.execution.attempt import Attempt
-from tenure.guards.guard import Ending, Guard, Refusal, forget_keys, paused, renew_guards, settle_guards, take_guards
-from tenure.guards.states import (
-    WAKE_ALL,
-    Holder,
-    queue_rate_key,
-    unpack,
+from tenure.guards.guard import (
+    Ending,
+    Guard,
+    Refusal,
+    forget_keys,
+    read_pauses,
+    renew_drain,
+    renew_guards,
+    settle_guards,
+    take_guards,
 )
+from tenure.guards.states import WAKE_ALL, Holder, Paused, drain_key, queue_rate_key, unpack
 from tenure.guards.store import Change, Store
 from tenure.worker.backend_breaker import BackendBreaker, SharedBreaker
 from tenure.worker.guard_rules import GuardRules
@@ -39,6 +44,7 @@ logger = logging.getLogger(__name__)
 SKIPPED = "skipped-idempotent"  # the reason of a job whose idempotency key was done before
 
 PAUSE_POLL_SECONDS = 1.0
+_DRAIN_RENEWAL_SECONDS = 3600.0  # far less than the time after which the store forgets a drain
 _MIN_DELAY, _MAX_DELAY = 0.1, 30.0  # of a job that waits for a guard
 _STORE_DOWN_DELAY = 2.0
 _WAKE_BATCH = 100  # keys per call
@@ -85,8 +91,9 @@ class GuardHolder:
         self._held: dict[LeaseKey, HeldGuards] = {}
         self._wake_at: dict[str, float] = {}
         self._lock = threading.Lock()
-        self._paused_queues = PausedQueues(store, self.outage)
+        self._pauses = PauseReader(store, self.outage)
         self._next_full_wake = 0.0
+        self.worker: str | None = None  # the id of the worker that leases, set when there is one
         self.has_guarded_jobs = False
 
     def backend_breaker(self) -> BackendBreaker:
@@ -97,9 +104,10 @@ class GuardHolder:
     def room(self, queues: list[str]) -> tuple[Room, float]:
         """The queues that are neither paused nor out of tokens, in portions, each with how many jobs may start now.
 
-        If there are none: also the seconds until one has tokens again, infinite when all are paused.
+        If there are none: also the seconds until one has tokens again, infinite when all are paused or the worker
+        drains.
         """
-        queues = self._paused_queues.filter_out(queues)
+        queues = self._pauses.filter_out(queues, self.worker)
         if not queues:
             return [], float("inf")
         limited = {queue: limit for queue in queues if (limit := self._rules.queue_rate(queue))}
@@ -120,6 +128,15 @@ class GuardHolder:
             else:
                 waits.append(limit.bucket(state, now).next_at() - now)
         return room, min(waits, default=0) / MICROSECOND
+
+    def drain(self) -> Paused | None:
+        """Since when and why this worker drains; None if it does not. It keeps the drain from expiring."""
+        return None if self.worker is None else self._pauses.drain_of(self.worker)
+
+    def forget_drain(self) -> None:
+        """The worker has ended: what the store has of its drain means nothing any more."""
+        if self.worker is not None and read_pauses(self._store, (), [self.worker]).workers:
+            self._store.change([forget_keys(drain_key(self.worker))])
 
     def admit(self, attempts: list[Attempt], now: int) -> tuple[list[Attempt], list[Verdict]]:
         """The attempts that hold all their guards, and the verdicts on the others."""
@@ -276,8 +293,8 @@ def _key(lease: Lease) -> LeaseKey:
     return lease.id, lease.fence
 
 
-class PausedQueues:
-    """Which queues are paused; read once a second, so that a paused queue costs nothing.
+class PauseReader:
+    """Which queues are paused, and whether a worker drains; read together once a second, so that neither costs a lease.
 
     Shared by the lanes of a worker; each lane asks for its own queues.
     """
@@ -287,24 +304,57 @@ class PausedQueues:
         self._outage = outage or OutageLog()
         self._paused: dict[str, bool] = {}
         self._read_at: dict[str, float] = {}
+        self._drains: dict[str, Paused] = {}
+        self._drain_read_at: dict[str, float] = {}
+        self._drain_renew_at: dict[str, float] = {}
 
-    def filter_out(self, queues: list[str]) -> list[str]:
-        """These queues without the paused ones; if the store does not answer, by its last answer."""
+    def filter_out(self, queues: list[str], worker: str | None = None) -> list[str]:
+        """These queues without the paused ones, none if this worker drains; without an answer, by the last answer."""
         now = time.monotonic()
         if any(self._read_at.get(queue, 0.0) <= now for queue in queues):
-            self._read(queues)
+            self._read(queues, worker)
             self._read_at.update(dict.fromkeys(queues, now + PAUSE_POLL_SECONDS))
+        if worker in self._drains:
+            return []
         if not any(map(self._paused.get, queues)):
             return queues
         return [queue for queue in queues if not self._paused.get(queue)]
 
-    def _read(self, queues: Sequence[str]) -> None:
+    def drain_of(self, worker: str) -> Paused | None:
+        """Since when and why this worker drains. The leasers do not ask while all of its slots are busy."""
+        now = time.monotonic()
+        if self._drain_read_at.get(worker, 0.0) <= now:
+            self._read([], worker)
+        if worker in self._drains and self._drain_renew_at.get(worker, 0.0) <= now:
+            self._renew(worker, now)
+        return self._drains.get(worker)
+
+    def _read(self, queues: Sequence[str], worker: str | None) -> None:
         try:
-            now_paused = paused(self._store, queues)
+            paused, drains = read_pauses(self._store, queues, [] if worker is None else [worker])
         except BackendError as error:
             self._outage.failed(logger, "reading which queues are paused (the last known state stays)", error)
             return
         for queue in queues:
-            if (queue in now_paused) != self._paused.get(queue, False):
-                logger.info("queue %r is %s", queue, "paused" if queue in now_paused else "resumed")
-            self._paused[queue] = queue in now_paused
+            if (queue in paused) != self._paused.get(queue, False):
+                logger.info("queue %r is %s", queue, "paused" if queue in paused else "resumed")
+            self._paused[queue] = queue in paused
+        if worker is not None:
+            self._note_drain(worker, drains.get(worker))
+            self._drain_read_at[worker] = time.monotonic() + PAUSE_POLL_SECONDS
+
+    def _note_drain(self, worker: str, drain: Paused | None) -> None:
+        if (drain is None) == (worker in self._drains):
+            logger.info("worker %s %s", worker, "leases again" if drain is None else "drains: it leases no more jobs")
+        if drain is None:
+            self._drains.pop(worker, None)
+        else:
+            self._drains[worker] = drain
+
+    def _renew(self, worker: str, now: float) -> None:
+        try:
+            self._store.change([renew_drain(worker)])
+        except BackendError as error:
+            self._outage.failed(logger, "renewing the drain of this worker", error)
+        else:
+            self._drain_renew_at[worker] = now + _DRAIN_RENEWAL_SECONDS

@@ -28,9 +28,15 @@ class Heartbeat:
     """Has its own thread, so that neither jobs nor leasing can delay it."""
 
     def __init__(
-        self, workers: WorkerRegistry, describe: Callable[[], WorkerRecord], outage: OutageLog | None = None
+        self,
+        workers: WorkerRegistry,
+        describe: Callable[[], WorkerRecord],
+        outage: OutageLog | None = None,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_end` is called when the worker has left the registry."""
         self._workers = workers
+        self._on_end = on_end
         self._outage = outage or OutageLog()
         self._describe = describe
         self._stopping = threading.Event()
@@ -41,6 +47,7 @@ class Heartbeat:
             self._try(lambda: self._workers.announce(self._describe(), HEARTBEAT_TIMEOUT))
             wait = HEARTBEAT_INTERVAL
         self._try(lambda: self._workers.remove(self._describe().id))
+        self._try(self._on_end)
 
     def stop(self) -> None:
         self._stopping.set()

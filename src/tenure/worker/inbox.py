@@ -7,7 +7,7 @@ HeldLeases holds the leases of the whole worker from grant to settlement, and wh
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import NamedTuple, TypeVar
@@ -55,7 +55,7 @@ class Inbox:
         self._closed = False
         self._running = 0
         self._mean_seconds: float | None = None
-        self._last_start = 0.0
+        self.last_start = 0.0
         self._notify_runner: Callable[[], None] = _do_nothing
         self.batch_size = _BATCH
 
@@ -79,7 +79,7 @@ class Inbox:
                     self._arrived.wait_for(lambda: self._leases or self._attempts or self._closed, _POLL_SECONDS)
             else:
                 self._running += 1
-                self._last_start = time.monotonic()
+                self.last_start = time.monotonic()
                 return attempt
 
     def take_up_to(self, limit: int, has_room: Callable[[Attempt], bool]) -> list[Attempt]:
@@ -98,7 +98,7 @@ class Inbox:
             self._on_idle()
         if taken:
             self._running += len(taken)
-            self._last_start = time.monotonic()
+            self.last_start = time.monotonic()
         return taken
 
     def put_back(self, attempts: Sequence[Attempt]) -> None:
@@ -131,7 +131,7 @@ class Inbox:
             waiting=waiting,
             unsettled=unsettled,
             mean=self._mean_seconds,
-            busy=0.0 if idle > 0 else time.monotonic() - self._last_start,
+            busy=0.0 if idle > 0 else time.monotonic() - self.last_start,
         )
         self._low_mark = -1 if wanted else waiting * 2 // 3  # with 750 waiting after a lease, 500 are few again
         return wanted
@@ -279,6 +279,10 @@ class HeldLeases:
         """
         first = min((times.give_up_at for _, times in list(self._held.values())), default=now + give_up_after(seconds))
         return first - now + _margin(seconds) / 2
+
+    def by_queue(self) -> Counter[str]:
+        """How many jobs of each queue are held."""
+        return Counter(lease.queue for lease in self.leases())
 
     def ids(self, limit: int) -> tuple[str, ...]:
         """The jobs that have been held the longest."""

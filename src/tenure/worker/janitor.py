@@ -28,6 +28,7 @@ TICK_RETENTION = 30 * 86_400.0  # seconds that ended ticks are kept
 TICKS_KEPT = 1000  # of each schedule
 STATISTICS = "statistics"
 PAYLOADS = "payloads"
+AUDIT = "audit"
 _INTERVAL_WITHOUT_LEDGER = 60.0
 _MAX_REST_SECONDS = 0.1
 _CHUNK = 500
@@ -48,7 +49,7 @@ class Janitor:
         guards: Store | None = None,
         outage: OutageLog | None = None,
     ) -> None:
-        """`retention` is seconds by state, for statistics and for payloads; only for payloads 0 is not for ever.
+        """`retention` is seconds by state, for statistics, payloads and the audit log; 0 is for ever, but for payloads.
 
         Payloads of ended jobs may take `payload_bytes` together. Without a ledger every janitor cleans.
         """
@@ -57,6 +58,7 @@ class Janitor:
         self._payload_retention = round(retention.get(PAYLOADS, 0) * MICROSECOND)
         self._payload_bytes = payload_bytes
         self._stats_retention = round(retention.get(STATISTICS, 0) * MICROSECOND)
+        self._audit_retention = round(retention.get(AUDIT, 0) * MICROSECOND)
         self._retention = {state: retention[state] for state in END_STATES if retention.get(state)}
         self._guards = guards
         self._ledger = parts.ledger
@@ -127,6 +129,8 @@ class Janitor:
             deleted[STATISTICS] = parts.stats.fold(now - 2 * SLOT_MICROSECONDS, _CHUNK)
             if self._stats_retention:
                 deleted[STATISTICS] += parts.stats.drop(now - self._stats_retention, _CHUNK)
+        if parts.audit is not None and self._audit_retention:
+            deleted[AUDIT] = parts.audit.trim(now - self._audit_retention, _CHUNK)
         if parts.workers is not None:
             deleted["dead workers"] = parts.workers.drop_dead(_CHUNK)
         return deleted

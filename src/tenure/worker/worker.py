@@ -84,7 +84,7 @@ class Worker:
 
         `companions` are roles that run as long as the worker; jobs do not depend on them.
         """
-        pipeline.worker = name
+        pipeline.worker = pipeline.guards.worker = name
         self._options = options
         self._listeners = listeners
         self.name = name
@@ -173,6 +173,18 @@ class Worker:
     def jobs(self, limit: int = 20) -> tuple[str, ...]:
         """The ids of the jobs it holds, those it has held longest first."""
         return self._held.ids(limit)
+
+    def held(self) -> Counter[str]:
+        """How many jobs of each queue it holds."""
+        return self._held.by_queue()
+
+    def running(self) -> list[tuple[Lane, Attempt, float]]:
+        """The attempts that run, each with its lane and its start by the monotonic clock."""
+        return [(lane.lane, attempt, start) for lane in self._lanes for attempt, start in lane.runner.running()]
+
+    def child_pids(self) -> list[int]:
+        """The child processes that run its jobs."""
+        return [pid for lane in self._lanes for pid in lane.runner.child_pids()]
 
     def run(self, *, signals: bool = False) -> Counter[Status]:
         """Work until stopped or done; returns the tally, or raises the error of a role that failed.
@@ -265,7 +277,8 @@ class LaneRuntime:
     def __init__(self, lane: Lane, runner: Runner, shared: SharedParts, on_answer: Callable[[], None]) -> None:
         """`on_answer` is called once, when the backend has answered the first lease of this lane."""
         self._queues = frozenset(lane.queues)
-        self._runner = runner
+        self.lane = lane
+        self.runner = runner
         self._pipeline = shared.pipeline
         self._settler = shared.settler
         clock, held, seconds = shared.pipeline.clock, shared.held, shared.options.lease_seconds
@@ -280,10 +293,10 @@ class LaneRuntime:
 
     def ticks(self) -> tuple[float | None, ...]:
         """When its loops last came round."""
-        return self.leaser.ticked, self._runner.ticked
+        return self.leaser.ticked, self.runner.ticked
 
     def run(self) -> None:
-        self._runner.serve(self._inbox, self._done)
+        self.runner.serve(self._inbox, self._done)
 
     def stop(self) -> None:
         """Lease no more, and close; safe in a signal handler."""
@@ -291,10 +304,10 @@ class LaneRuntime:
 
     def interrupt(self) -> None:
         """Interrupt what runs and hand it back; may raise in the main thread."""
-        self._runner.stop_now()
+        self.runner.stop_now()
 
     def reload(self) -> bool:
-        return self._runner.reload()
+        return self.runner.reload()
 
     def hand_back(self, age: float) -> None:
         """Return jobs that have waited this long unstarted to their queue."""
@@ -306,7 +319,7 @@ class LaneRuntime:
         ours = [lease for lease in leases if lease.queue in self._queues]
         if ours:
             self._pipeline.guards.drop(self._inbox.discard(ours))
-            self._runner.lose(ours)
+            self.runner.lose(ours)
 
     def cancel(self, leases: Sequence[Lease]) -> None:
         """Of the jobs of this lane among these, end those that have not started and interrupt the others."""
@@ -314,10 +327,10 @@ class LaneRuntime:
         if ours:
             for lease in self._inbox.discard(ours):
                 self._settler.settle(Ack(lease=lease, state="cancelled", reason=ON_REQUEST))
-            self._runner.cancel(ours)
+            self.runner.cancel(ours)
 
     def progress(self) -> Sequence[tuple[Lease, Progress]]:
-        return self._runner.progress()
+        return self.runner.progress()
 
     def close(self) -> None:
         """The leaser has ended: hand back what has not started."""

@@ -20,6 +20,8 @@ STORY = [
     r"greet\s+done\s+1\s+waited \d+ s, \"Hello, Grace!\"",
     r"fetch_rates\s+done\s+3\s+2 × ConnectionError, .*",
     r"print_invoice\s+done\s+3\s+2 × OSError, a replay, .*",
+    r"A day of the shop: 14\d\d jobs in 6 queues\.",
+    r"The dashboard is at http://127\.0\.0\.1:\d+/",
 ]
 
 

@@ -40,8 +40,13 @@ def twice(value):
     return Job(handler="twice", payload={"value": value}, max_retries=0)
 
 
+@pytest.fixture
 def own_threads():
-    return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("tenure-"))
+    """Lists the names of the threads that Tenure has started since the test began; others may have left some."""
+    before = set(threading.enumerate())
+    return lambda: sorted(
+        thread.name for thread in set(threading.enumerate()) - before if thread.name.startswith("tenure-")
+    )
 
 
 async def work(app):
@@ -107,7 +112,7 @@ def test_aenqueue_stores_jobs_with_their_options_in_one_batch(app, monkeypatch):
     assert [app.backend.jobs.find(id).state for id in (first, second)] == ["ready", "delayed"]
 
 
-def test_ten_thousand_waits_take_one_thread_and_do_not_delay_an_enqueue(tmp_path):
+def test_ten_thousand_waits_take_one_thread_and_do_not_delay_an_enqueue(tmp_path, own_threads):
     count = 10_000
     with made(f"sqlite:///{tmp_path}/jobs.db?synchronous=normal") as app:
 
@@ -186,7 +191,7 @@ def test_a_loop_that_closes_while_its_calls_are_under_way_leaves_no_error_and_no
     assert caplog.records == []
 
 
-def test_closing_the_app_ends_waits_with_an_error_and_its_threads(in_memory):
+def test_closing_the_app_ends_waits_with_an_error_and_its_threads(in_memory, own_threads):
     async def main():
         id = await in_memory.aio.enqueue(twice(1))
         waiting = asyncio.create_task(in_memory.aio.result(id))

@@ -9,6 +9,7 @@ from tenure import Backoff, Tenure
 from tenure.errors import BackendError, InvalidFilter, InvalidJob, JobNotFound, ResultTimeout
 from tenure.testing import FakeClock
 from tenure.wire.signing import new_key
+from tests.support.backend_urls import empty_backend
 
 everywhere = pytest.mark.parametrize("url", ["memory", "sqlite", "redis", "postgres", "mariadb"], indirect=True)
 where_payloads_are_kept = pytest.mark.parametrize("url", ["sqlite", "postgres", "mariadb"], indirect=True)
@@ -16,17 +17,7 @@ where_payloads_are_kept = pytest.mark.parametrize("url", ["sqlite", "postgres", 
 
 @pytest.fixture(params=["memory", "sqlite"])
 def url(request, tmp_path):
-    match request.param:
-        case "memory":
-            return "memory://"
-        case "sqlite":
-            return f"sqlite:///{tmp_path}/jobs.db?synchronous=normal"
-        case "redis":
-            return request.getfixturevalue("redis_url")
-        case name:
-            place, empty = request.getfixturevalue(f"{name}_place")
-            empty()
-            return place
+    return empty_backend(request, tmp_path)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import pytest
 from tenure import Context, JobHandle, Tenure
 from tenure.errors import InvalidResult, JobFailed, JobNotFound, ResultTimeout
 from tenure.wire.signing import new_key
+from tests.support.backend_urls import empty_backend
 
 everywhere = pytest.mark.parametrize("url", ["memory", "sqlite", "redis", "postgres", "mariadb"], indirect=True)
 
@@ -37,17 +38,7 @@ class Person(pydantic.BaseModel):
 
 @pytest.fixture(params=["memory", "sqlite"])
 def url(request, tmp_path):
-    match request.param:
-        case "memory":
-            return "memory://"
-        case "sqlite":
-            return f"sqlite:///{tmp_path}/jobs.db?synchronous=normal"
-        case "redis":
-            return request.getfixturevalue("redis_url")
-        case name:
-            place, empty = request.getfixturevalue(f"{name}_place")
-            empty()
-            return place
+    return empty_backend(request, tmp_path)
 
 
 @pytest.fixture

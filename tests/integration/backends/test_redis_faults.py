@@ -10,6 +10,7 @@ import pytest
 import redis
 
 from tenure.backends.messages import Abandon, Ack, Nack, Park
+from tenure.backends.records import AuditRecord
 from tenure.backends.redis.connections import open_server
 from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
@@ -238,6 +239,16 @@ def test_a_full_server_refuses_jobs_and_can_still_be_drained(own):
         assert len(rest) == 5
         client.config_set("maxmemory", 0)
     backend.put([make(7)])
+
+
+def test_a_full_server_keeps_what_users_did(own):
+    server, backend = own
+    record = AuditRecord(id="a", at=1, actor="ada", action="dead.discard", target="all")
+    with redis.Redis.from_url(server.url) as client:
+        client.config_set("maxmemory", 1)
+        backend.audit.save(record)
+        assert backend.audit.page(limit=9) == [record]
+        assert backend.audit.trim(2, 9) == 1
 
 
 REFUSED_CALLS = {

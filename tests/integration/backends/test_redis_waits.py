@@ -98,7 +98,7 @@ def test_a_user_who_may_not_end_commands_waits_for_the_server(server, admin):
 
 def test_a_connection_that_breaks_during_an_exact_wait_is_not_used_again(server, admin):
     with closing(open_backend(server.url, SystemClock())) as backend:
-        backend.put([make(1, delay=1.0)])
+        backend.put([make(1, delay=5.0)])  # longer than a busy machine needs to begin the wait
         leases = []
         worker = threading.Thread(
             target=lambda: leases.extend(backend.lease([QUEUE], limit=1, seconds=60, wait=WAIT_SECONDS))

@@ -62,7 +62,9 @@ def test_no_hot_statement_scans_a_table_or_sorts(statement, populated):
     places = statement.count("?")
     values = ("[]",) * places if places else defaultdict(lambda: "[]")
     plan = [row[3] for row in populated.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+    subqueries = {f"SCAN {step.split()[1]}" for step in plan if step.startswith("CO-ROUTINE")}  # have own steps
     scans = [step for step in plan if step.startswith("SCAN") and not any(word in step for word in HARMLESS)]
+    scans = [step for step in scans if step not in subqueries]
     assert scans == [], plan
     assert [step for step in plan if "TEMP B-TREE" in step and "ORDER BY" in step] == [], plan
 

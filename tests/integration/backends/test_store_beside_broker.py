@@ -10,8 +10,9 @@ from tenure.app.doctor.collect import collect_facts as doctor_facts
 from tenure.app.explain.collect import explained
 from tenure.backends.contract import required
 from tenure.backends.job_filter import JobFilter, search_jobs
-from tenure.backends.memory.jobs import MemoryArchive
+from tenure.backends.memory.archive import MemoryArchive
 from tenure.backends.messages import Nack
+from tenure.backends.records import AuditRecord
 from tenure.clock import SystemClock
 from tenure.errors import BackendError, BackendUnavailable, JobFailed, JobNotFound, ResultTimeout, Retry, SettingsError
 from tenure.wire.signing import new_key
@@ -81,6 +82,12 @@ def test_jobs_of_a_broker_are_listed_by_tag_and_found_by_the_start_of_their_id(a
     assert [letter.tags for letter in app.dead_letters().find()] == [("billing",)]
 
 
+def test_the_store_keeps_the_audit_log(app):
+    record = AuditRecord(id="a", at=app.clock.now(), actor="ada", action="dead.replay", target="all")
+    app.parts().audit.save(record)
+    assert app.parts().audit.page(limit=9) == [record]
+
+
 def test_statistics_are_those_of_its_workers(app):
     for value in range(3):
         app.define("twice", {"value": value}).dispatch()
@@ -123,6 +130,17 @@ def test_workers_are_listed_while_they_live(app):
     thread.join()
     assert [each.id for each in alive] == [worker.name]
     assert app.parts().workers.alive() == []
+
+
+def test_a_worker_on_a_broker_is_drained_through_the_store(app):
+    manager = app.manager(seconds=5)
+    worker = manager.register_worker()
+    id = app.define("twice", {"value": 1}).dispatch()
+    assert app.guards.drain_worker(worker.id, "disk")
+    assert manager.next_job([], worker) is None
+    assert app.guards.resume_worker(worker.id)
+    assert eventually(lambda: manager.next_job([], worker)).id == id
+    manager.unregister(worker)
 
 
 def test_a_job_that_has_not_run_is_waited_for_though_nobody_knows_it(app):

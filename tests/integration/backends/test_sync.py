@@ -3,6 +3,7 @@
 import pytest
 
 from tenure import Cancel, Context, Retry, Snooze, Tenure
+from tenure.backends.records import AuditRecord
 from tenure.errors import JobFailed
 
 
@@ -109,6 +110,13 @@ def test_a_message_sealed_by_somebody_else_never_runs(app, message, clock):
     with pytest.raises(JobFailed, match="unknown_key"):
         app.backend.put([message(1, queue="default", body=sealed)])
     assert ran == []
+
+
+def test_what_users_did_is_kept_in_the_store_if_there_is_one(app, clock):
+    assert app.parts().audit is None
+    with Tenure("sync://", store="memory://", clock=clock) as other:
+        other.parts().audit.save(AuditRecord(id="a", at=1, actor="ada", action="queue.pause", target="mail"))
+        assert other.parts().audit.find("a").actor == "ada"
 
 
 def test_nothing_is_stored_and_nothing_waits(app):

@@ -30,6 +30,27 @@ def test_after_run_sees_a_failure_too(site, runner, handler, counted):
     assert len(site.journal("after:failed", id)) == 1
 
 
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_what_the_app_provides_is_opened_and_closed_for_each_job(site, runner, counted):
+    ids = [job.enqueue(7) for job in (site.shop.pay, site.shop.pay_async)]
+    assert site.burst(runner, 1).code == 0
+    assert [site.job(id).output for id in ids] == ["7 into a Till", "7 into a AsyncTill"]
+    for id in ids:
+        moments = [site.journal(word, id)[0][2] for word in ("opened", "ran", "closed")]
+        assert moments == sorted(moments)
+        assert len(site.journal("opened", id)) == len(site.journal("closed", id)) == 1
+
+
+@pytest.mark.parametrize(
+    ("runner", "job"), [("inline", "pay"), ("process", "pay"), *((each, "pay_async") for each in RUNNERS)]
+)
+def test_what_the_app_provides_is_closed_after_a_timeout_too(site, runner, job):
+    id = getattr(site.shop, job).using(timeout=0.5).enqueue(7, seconds=60)
+    assert site.burst(runner, 1).code == 1
+    assert site.job(id).reason == "timeout"
+    assert len(site.journal("closed", id)) == 1
+
+
 HANGING = ["lazy_parcel", "gentle_parcel", "gentle_async_parcel"]
 
 

@@ -28,6 +28,7 @@ def test_a_worker_told_to_stop_finishes_what_runs_and_hands_back_the_rest(site, 
     worker, running, waiting = busy
     worker.send(signal.SIGTERM)
     assert worker.process.stderr.readline().startswith("Stopping")
+    site.wait_for_ready(*waiting)  # the worker may have leased them before the signal
     site.say("released")
     assert worker.end().code == 0
     assert {counted(site.job(id)) for id in running} == {("done", 0, 0)}

@@ -9,6 +9,7 @@ import pytest
 from tenure.backends.contract import parts_for
 from tenure.backends.ledger import TickRecord
 from tenure.backends.messages import Ack, Message
+from tenure.backends.records import AuditRecord
 from tenure.backends.url import open_backend
 from tenure.errors import BackendUnavailable
 from tenure.testing import FakeClock
@@ -63,6 +64,29 @@ def test_everything_past_its_time_is_deleted_however_much_it_is(backend, clock):
     assert states(backend) == [("succeeded", "1101 deleted")]
     assert sum(backend.queues.counts().get("q", {"done": 0}).values()) == 0
     assert backend.ledger.history("s") == []
+
+
+def audit(backend, clock, count):
+    for number in range(count):
+        record = AuditRecord(id=f"{number:04d}", at=clock.now(), actor="ada", action="queue.pause", target="q")
+        backend.audit.save(record)
+
+
+def test_old_audit_records_are_deleted_however_many_there_are(backend, clock):
+    audit(backend, clock, 600)
+    clock.advance(DAY)
+    cleaner = janitor(backend, clock, audit=DAY)
+    assert cleaner.clean()["audit"] == 0
+    clock.advance(1)
+    assert cleaner.clean()["audit"] == 600
+    assert backend.audit.page(limit=1) == []
+
+
+def test_audit_records_with_a_retention_of_0_are_kept_for_ever(backend, clock):
+    audit(backend, clock, 1)
+    clock.advance(10_000 * DAY)
+    assert "audit" not in janitor(backend, clock, audit=0.0).clean()
+    assert len(backend.audit.page(limit=9)) == 1
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from tenure import Tenure
 from tenure.wire.signing import new_key
-from tenure.worker.guard_holder import PausedQueues
+from tenure.worker.guard_holder import PauseReader
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis", "postgresql", "mysql"])
@@ -97,7 +97,7 @@ def test_a_store_that_does_not_answer_leaves_the_gate_as_it_was(app, monkeypatch
     monkeypatch.setattr("tenure.worker.guard_holder.PAUSE_POLL_SECONDS", 0.0)
     app.guards.pause("mail")
     store = Store()
-    gate = PausedQueues(store)
+    gate = PauseReader(store)
     assert gate.filter_out(["mail", "reports"]) == ["reports"]
     store.down = True
     assert gate.filter_out(["mail", "reports"]) == ["reports"]

@@ -13,9 +13,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-from tenure import Context, Fail, Tenure, current_context
+from tenure import PROVIDED, Context, Fail, Tenure, current_context
 from tenure.errors import Cancelled
 from tenure.events import Event, LeaseLost
 
@@ -55,6 +56,49 @@ def until_released() -> None:
 def quick(number: int = 0) -> int:
     note("ran")
     return number
+
+
+class Till:
+    """A value that the app opens for each job, and closes after it."""
+
+
+class AsyncTill(Till):
+    """The same for async handlers."""
+
+
+def open_till() -> Iterator[Till]:
+    note("opened")
+    try:
+        yield Till()
+    finally:
+        note("closed")
+
+
+async def open_async_till() -> AsyncIterator[AsyncTill]:
+    note("opened")
+    try:
+        yield AsyncTill()
+    finally:
+        await asyncio.sleep(0)
+        note("closed")
+
+
+app.provide(Till, open_till)
+app.provide(AsyncTill, open_async_till)
+
+
+@app.job
+def pay(amount: int, seconds: float = 0, till: Till = PROVIDED) -> str:
+    note("ran")
+    time.sleep(seconds)
+    return f"{amount} into a {type(till).__name__}"
+
+
+@app.job
+async def pay_async(amount: int, seconds: float = 0, till: AsyncTill = PROVIDED) -> str:
+    note("ran")
+    await asyncio.sleep(seconds)
+    return f"{amount} into a {type(till).__name__}"
 
 
 @app.job

@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 
-from tests.support.servers.kinds import KINDS, find_programs, pgbouncer
+from tests.support.browser.chromium import CHROMIUM, Chromium, is_complete
+from tests.support.servers.kinds import KINDS, Kind, find_programs, pgbouncer
 from tests.support.servers.packages import UNPACKED, fetch
 from tests.support.servers.server import Missing, started
 
@@ -28,18 +29,24 @@ def main() -> int:
 
 
 def fetch_missing() -> int:
-    """Fetch what is neither addressed nor installed; a failure counts only where every server is expected."""
+    """Fetch what is neither named nor installed, Chromium too; a failure counts only where everything is expected."""
     failed = False
     for kind in (*KINDS.values(), pgbouncer(upstream=0)):
-        if os.environ.get(kind.variable) or find_programs(kind, UNPACKED):
-            continue
-        print(f"Fetching {kind.name}", flush=True)  # noqa: T201
-        try:
-            fetch(kind)
-        except OSError as error:
-            failed = True
-            print(f"No {kind.name} server, its tests will be skipped: {error}", file=sys.stderr)  # noqa: T201
+        if not os.environ.get(kind.variable) and not find_programs(kind, UNPACKED):
+            failed |= not is_fetched(kind)
+    if not is_complete():
+        failed |= not is_fetched(CHROMIUM)
     return int(failed and os.environ.get("CI") == "true")
+
+
+def is_fetched(kind: Kind | Chromium) -> bool:
+    print(f"Fetching {kind.name}", flush=True)  # noqa: T201
+    try:
+        fetch(kind)
+    except OSError as error:
+        print(f"No {kind.name}, its tests will be skipped: {error}", file=sys.stderr)  # noqa: T201
+        return False
+    return True
 
 
 def serve(name: str, durable: bool, command: list[str]) -> int:

@@ -1,15 +1,24 @@
-"""Fetching Debian's packages of servers into a folder of ours, as any user, without changing the system."""
+"""Fetching Debian's packages of servers and Chromium into a folder of ours, as any user; the system does not change."""
 
 import shutil
 import subprocess
 from pathlib import Path
-
-from tests.support.servers.kinds import Kind
+from typing import Protocol
 
 UNPACKED = Path(__file__).resolve().parents[3] / ".servers"
 
 
-def fetch(kind: Kind, into: Path = UNPACKED) -> None:
+class Packaged(Protocol):
+    """What comes from Debian's packages, unless its `variable` names another one."""
+
+    @property
+    def packages(self) -> tuple[str, ...]: ...
+
+    @property
+    def variable(self) -> str: ...
+
+
+def fetch(kind: Packaged, into: Path = UNPACKED) -> None:
     """Download the packages and the libraries they need that this machine lacks, and unpack them."""
     if not shutil.which("apt-get"):
         raise OSError(f"there is no apt-get: install {kind.packages[0]} or set {kind.variable}")

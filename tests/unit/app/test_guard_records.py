@@ -31,3 +31,8 @@ LAPSED = Hold("job-2", 1, NOW - SECOND, NOW)
 def test_a_guard_says_what_it_means_and_who_holds_it(state, text, jobs):
     record = GuardRecord("lock:a:b", state, waiting=False, now=NOW)
     assert (record.kind, record.text(), record.jobs) == ("lock", text, jobs)
+
+
+def test_the_guard_of_a_drained_worker_says_that_it_drains():
+    record = GuardRecord("drain:host:1:a", Paused(NOW, "disk"), waiting=False, now=NOW)
+    assert (record.kind, record.text()) == ("drain", "draining: disk")

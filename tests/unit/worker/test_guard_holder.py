@@ -11,10 +11,12 @@ from tenure import Job
 from tenure.backends.memory import MemoryBackend
 from tenure.backends.messages import Ack, Nack, Park
 from tenure.errors import BackendUnavailable
-from tenure.guards.guard import pause_queue
+from tenure.guards.guard import drain_worker, forget_keys, pause_queue, read_pauses, renew_drain
 from tenure.guards.rate_limit import parse_rate
+from tenure.guards.states import Paused, drain_key
 from tenure.guards.store import MemoryStore
 from tenure.testing import FakeClock
+from tenure.worker import guard_holder as module
 from tenure.worker.guard_holder import GuardHolder, GuardRules
 
 LOCKED = Job(handler="ping", single_instance=True)
@@ -176,6 +178,49 @@ def test_when_all_queues_are_paused_there_is_no_room_for_as_long_as_it_takes(clo
     store = MemoryStore(clock)
     store.change([pause_queue("a", None)])
     assert GuardHolder(store).room(["a"]) == ([], float("inf"))
+
+
+class CountingStore(MemoryStore):
+    reads = 0
+
+    def read(self, keys):
+        self.reads += 1
+        return super().read(keys)
+
+
+def drained(clock):
+    store = CountingStore(clock)
+    store.change([drain_worker("host:1:a", "disk")])
+    guards = GuardHolder(store)
+    guards.worker = "host:1:a"
+    return store, guards
+
+
+def test_a_draining_worker_has_no_room_and_finds_that_out_with_the_pauses_of_its_queues(clock):
+    store, guards = drained(clock)
+    assert guards.room(["a", "b"]) == ([], float("inf"))
+    assert (guards.drain(), guards.drain().reason, store.reads) == (Paused(clock.now(), "disk"), "disk", 1)
+
+
+def test_a_worker_that_lives_keeps_its_drain_and_one_that_was_killed_leaves_it_for_a_day(clock, monkeypatch):
+    monkeypatch.setattr(module, "PAUSE_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_DRAIN_RENEWAL_SECONDS", 0.0)
+    store, guards = drained(clock)
+    clock.advance(80_000)
+    assert guards.drain() is not None
+    clock.advance(80_000)
+    assert read_pauses(store, (), ["host:1:a"]).workers
+    clock.advance(80_000)
+    assert read_pauses(store, (), ["host:1:a"]).workers == {}
+    assert guards.drain() is None
+    assert store.sweep(10) == 1
+
+
+def test_a_renewal_does_not_bring_back_a_drain_that_was_ended(clock):
+    store, _ = drained(clock)
+    store.change([forget_keys(drain_key("host:1:a"))])
+    store.change([renew_drain("host:1:a")])
+    assert read_pauses(store, (), ["host:1:a"]).workers == {}
 
 
 def test_guards_in_another_store_that_were_not_renewed_in_time_cost_the_lease(guards, clock, attempt_of):

@@ -134,10 +134,11 @@ def _waiting(jobs: Jobs) -> Iterator[JobRecord]:
 
 
 def _unserved(app: Tenure) -> dict[str, int] | None:
+    """How many ready jobs each queue has that no worker takes; one that drains takes none."""
     parts = app.parts()
     if parts.queues is None or parts.workers is None:
         return None
-    served = {queue for worker in parts.workers.alive() for queue in worker.queues}
+    served = {queue for worker in parts.workers.alive() if not worker.draining_since for queue in worker.queues}
     counts = parts.queues.counts(ended=False)
     return {queue: counts[queue]["ready"] for queue in counts if counts[queue]["ready"] and queue not in served}
 

@@ -10,7 +10,7 @@ from tenure.backends.records import JobRecord
 from tenure.clock import MICROSECOND, to_microseconds
 from tenure.errors import ForbiddenHandler, MessageRejected, SettingsError, UnknownHandler
 from tenure.execution.attempt import check_version
-from tenure.guards.states import Paused, pause_key, unpack
+from tenure.guards.states import Paused, drain_key, pause_key, unpack
 from tenure.guards.store import Store
 from tenure.wire.envelope import Envelope
 from tenure.worker.pipeline import MAY_BE_DEPLOYED, reason_of
@@ -47,13 +47,14 @@ def collect_facts(app: Tenure, job: JobRecord, *, has_handlers: bool) -> Explain
 def _with_guards(facts: ExplainFacts, store: Store, app: Tenure) -> ExplainFacts:
     """Adds the guards, and replaces `now` by the time of the store, whose clock decides about leases and guards."""
     guards = app.guards.rules.guards_of(facts.envelope) if facts.envelope else ()
-    pause = pause_key(facts.job.queue)
-    now, states = store.read([pause, *(guard.key for guard in guards)])
+    pause, drains = pause_key(facts.job.queue), {worker.id: drain_key(worker.id) for worker in facts.listening}
+    now, states = store.read([pause, *drains.values(), *(guard.key for guard in guards)])
     paused = unpack(states.get(pause))
     return structs.replace(
         facts,
         now=now,
         paused=paused if isinstance(paused, Paused) else None,
+        draining={id: state for id, key in drains.items() if isinstance(state := unpack(states.get(key)), Paused)},
         guards=tuple(Guarded(guard, unpack(states.get(guard.key))) for guard in guards),
     )
 

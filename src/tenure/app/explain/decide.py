@@ -29,9 +29,8 @@ def explain(facts: ExplainFacts) -> Explanation:
     first = {"delayed": (_delay,), "parked": (guard_reasons,)}.get(job.state, ())
     # A job that was leased, could not run and was delayed waits for a deploy, not for a time.
     deploy = (_not_deployed, _obstacle) if job.state == "delayed" and job.fence > job.attempts + job.crashes else ()
-    checks = dict.fromkeys(
-        (*deploy, *first, _pause, _no_worker, _not_deployed, _obstacle, guard_reasons, _will_end, _waits_its_turn)
-    )
+    usual = (_pause, _no_worker, _drain, _not_deployed, _obstacle, guard_reasons, _will_end, _waits_its_turn)
+    checks = dict.fromkeys((*deploy, *first, *usual))
     return Explanation(reasons=tuple(each for check in checks for each in check(facts)), attempts=attempts(job))
 
 
@@ -97,6 +96,21 @@ def _no_worker(facts: ExplainFacts) -> Iterator[Reason]:
         known = f"live workers serve {others}" if others else "no worker is alive"
         text = f"no worker listens on queue {facts.job.queue!r}; {known}"
         yield Reason(code="no_worker", text=text, advice=f"start one with `tenure work {facts.job.queue}`")
+
+
+def _drain(facts: ExplainFacts) -> Iterator[Reason]:
+    """All listening workers drain: none of them leases the job."""
+    listening = [worker.id for worker in facts.listening]
+    if not listening or not all(id in facts.draining for id in listening):
+        return
+    last = max(listening, key=lambda id: facts.draining[id].since)
+    since, reason = facts.draining[last].since, facts.draining[last].reason
+    who = f"the only worker on queue {facts.job.queue!r}, {last}, is"
+    if len(listening) > 1:
+        who = f"all {len(listening)} workers on queue {facts.job.queue!r} are"
+    text = f"{who} draining{f': {reason}' if reason else ''}"
+    advice = f"`tenure workers resume {last}`, or start another with `tenure work {facts.job.queue}`"
+    yield Reason(code="draining", text=text, since=since, worker=last, advice=advice)
 
 
 def _not_deployed(facts: ExplainFacts) -> Iterator[Reason]:

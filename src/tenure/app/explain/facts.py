@@ -63,7 +63,7 @@ class Guarded(NamedTuple):
 
 
 class ExplainFacts(Struct, frozen=True, kw_only=True):
-    """All facts; `workers` is None without a registry of workers.
+    """All facts; `workers` is None without a registry of workers, `draining` has those that lease nothing, by id.
 
     `ahead` counts the ready jobs that run before this one, up to `max_read`; None if that is not known.
     """
@@ -73,6 +73,7 @@ class ExplainFacts(Struct, frozen=True, kw_only=True):
     envelope: Envelope | None = None
     obstacle: Obstacle | None = None
     paused: Paused | None = None
+    draining: dict[str, Paused] = {}
     guards: tuple[Guarded, ...] = ()
     workers: tuple[WorkerRecord, ...] | None = None
     ahead: int | None = None

@@ -10,13 +10,15 @@ from typing import TypeVar
 from urllib.parse import SplitResult
 
 from tenure.backends.contract import Backend
+from tenure.backends.memory.archive import MemoryArchive
+from tenure.backends.memory.audit import MemoryAuditLog
 from tenure.backends.memory.jobs import (
-    MemoryArchive,
     MemoryControl,
     MemoryDeadLetters,
     MemoryEnds,
     MemoryJobs,
     MemoryQueueCounts,
+    MemoryRecentJobs,
 )
 from tenure.backends.memory.ledger import MemoryLedger
 from tenure.backends.memory.table import JobEntry, JobTable
@@ -51,6 +53,7 @@ class MemoryBackend(Backend):
         self._store = MemoryStore(self._clock, table.changed, table.wake, table.is_leased)
         self.in_process = True
         self.jobs: MemoryJobs = MemoryJobs(table)
+        self.recent = MemoryRecentJobs(table)
         self.queues = MemoryQueueCounts(table)
         self.dead_letters = MemoryDeadLetters(table)
         self.control = MemoryControl(table)
@@ -58,10 +61,11 @@ class MemoryBackend(Backend):
         self.workers = MemoryWorkers(table)
         self.stats = MemoryStats()
         self.guards = self._store
-        self.parking = MemoryParking(self._store, self._park_all)
+        self.parking = MemoryParking(self._store, self._park_all, table)
         self.unique = MemoryUniqueJobs(table)
         self.ledger = MemoryLedger(self._clock, table.changed, self.put)
         self.archive = MemoryArchive()
+        self.audit = MemoryAuditLog()
 
     def put(self, messages: Sequence[Message]) -> list[str]:
         table = self._table
@@ -181,9 +185,10 @@ class MemoryBackend(Backend):
 
 
 class MemoryParking:
-    def __init__(self, store: MemoryStore, park: Callable[[Sequence[Park]], list[Lease]]) -> None:
+    def __init__(self, store: MemoryStore, park: Callable[[Sequence[Park]], list[Lease]], table: JobTable) -> None:
         self._store = store
         self._park = park
+        self.waiters = table.waiters
 
     def park(self, verdicts: Sequence[Park]) -> list[Lease]:
         return self._park(verdicts)

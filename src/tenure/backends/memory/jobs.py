@@ -1,6 +1,5 @@
-"""The jobs, counts, control, dead letters and archive of the memory backend; every answer reads the whole table."""
+"""The jobs, counts, control and dead letters of the memory backend; every answer reads the whole table."""
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -9,16 +8,14 @@ from msgspec import structs
 from tenure.backends.ends import EndWait, Wakeup
 from tenure.backends.memory.table import WAITING_STATES, JobEntry, JobTable
 from tenure.backends.messages import Ack, Lease
-from tenure.backends.parts import HEAD_BYTES, forget_results
+from tenure.backends.parts import HEAD_BYTES
 from tenure.backends.records import (
-    ARCHIVED_ENDS,
     CancelResult,
     JobRecord,
     NewDeadLetter,
     RescheduleResult,
     by_prefix,
-    merge_records,
-    sort_time,
+    read_key,
     tagged_page,
 )
 from tenure.clock import MICROSECOND
@@ -109,6 +106,31 @@ class MemoryJobs:
             return [entry.record(self._table.owner) for entry in entries]
 
 
+class MemoryRecentJobs:
+    def __init__(self, table: JobTable) -> None:
+        self._table = table
+
+    def page(
+        self,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        queues: Sequence[str] = (),
+        handler: str | None = None,
+        max_read: int = 10_000,
+    ) -> tuple[list[JobRecord], str | None]:
+        before, found = read_key(cursor), []
+        with self._table.changed:
+            older = [entry for entry in self._table.entries.values() if entry.place[-1] < before]
+            older.sort(key=lambda entry: -entry.place[-1])
+            for entry in older[:max_read]:
+                if (not queues or entry.message.queue in queues) and handler in (None, entry.message.handler):
+                    found.append(entry.record(self._table.owner))
+                if len(found) == limit:
+                    return _without_bodies(found), str(entry.place[-1])
+        return _without_bodies(found), str(older[max_read - 1].place[-1]) if len(older) > max_read else None
+
+
 class MemoryQueueCounts:
     def __init__(self, table: JobTable) -> None:
         self._table = table
@@ -122,6 +144,10 @@ class MemoryQueueCounts:
                 states = found.setdefault(entry.message.queue, dict.fromkeys(JOB_STATES, 0))
                 states[entry.state] += 1
             return found
+
+    def ended_since(self, state: str, queue: str, since: int, limit: int) -> int:
+        ended = [entry for entry in _where(self._table, state) if entry.message.queue == queue]
+        return min(limit, sum(entry.finished is not None and entry.finished >= since for entry in ended))
 
     def oldest(self, queues: Sequence[str]) -> dict[str, float]:
         with self._table.changed:
@@ -220,78 +246,6 @@ class MemoryDeadLetters:
     def _dead(self, ids: Iterable[str]) -> list[JobEntry]:
         found = [self._table.entries[id] for id in dict.fromkeys(ids) if id in self._table.entries]
         return [entry for entry in found if entry.state == "dead"]
-
-
-class MemoryArchive:
-    """Records of jobs that live on a broker."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._records: dict[str, JobRecord] = {}
-
-    def save(self, records: Sequence[JobRecord]) -> None:
-        with self._lock:
-            self._records.update(merge_records(self._records, records))
-
-    def find(self, id: str) -> JobRecord | None:
-        return self._records.get(id)
-
-    def queues_with(self, state: str) -> list[str]:
-        with self._lock:
-            return sorted({record.queue for record in self._records.values() if record.state == state})
-
-    def page(
-        self,
-        state: str,
-        queue: str,
-        *,
-        limit: int,
-        cursor: str | None = None,
-        before: int | None = None,
-        bodies: bool = False,  # noqa: ARG002 - an archive has none
-    ) -> tuple[list[JobRecord], str | None]:
-        found = [each for each in reversed(self._of(state, queue)) if before is None or sort_time(each) < before]
-        first = (
-            0 if cursor is None else next((n for n, each in enumerate(found) if _sort_key(each) < cursor), len(found))
-        )
-        page = found[first : first + limit]
-        return page, _sort_key(page[-1]) if len(page) == limit else None
-
-    def tagged(self, tag: str, *, limit: int, cursor: str | None = None) -> tuple[list[JobRecord], str | None]:
-        with self._lock:
-            found = [record for record in self._records.values() if tag in record.tags]
-        return tagged_page(found, limit, cursor)
-
-    def with_prefix(self, prefix: str, limit: int = 10) -> list[JobRecord]:
-        with self._lock:
-            found = [record for record in self._records.values() if record.id.startswith(prefix)]
-        return by_prefix(found, prefix, limit)
-
-    def trim(self, state: str, before: int, limit: int, queue: str | None = None) -> int:
-        old = [record.id for record in self._of(state, queue) if sort_time(record) < before][:limit]
-        with self._lock:
-            return sum(self._records.pop(id, None) is not None for id in old)
-
-    def forget(self, ids: Sequence[str]) -> list[str]:
-        return forget_results(self, ids)
-
-    def delete(self, ids: Sequence[str]) -> list[str]:
-        with self._lock:
-            known = [self._records[id] for id in dict.fromkeys(ids) if id in self._records]
-            ended = [record.id for record in known if record.state in ARCHIVED_ENDS]
-            for id in ended:
-                del self._records[id]
-            return ended
-
-    def _of(self, state: str, queue: str | None) -> list[JobRecord]:
-        """The records of a state and queue, oldest first."""
-        with self._lock:
-            found = [each for each in self._records.values() if each.state == state and queue in (None, each.queue)]
-        return sorted(found, key=_sort_key)
-
-
-def _sort_key(record: JobRecord) -> str:
-    return f"{sort_time(record):020d} {record.id}"
 
 
 def _where(table: JobTable, *states: str) -> list[JobEntry]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tenure.backends.ledger import ENDED_TICKS, Ledger, Note, TickRecord, TickState, may_come_from
+from tenure.backends.ledger import ENDED_TICKS, Ledger, Note, TickRecord, TickState, is_by_hand, may_come_from
 from tenure.backends.messages import Message
 from tenure.clock import Clock
 
@@ -39,7 +39,8 @@ class MemoryLedger(Ledger):
             self._put([message for message in messages if message.id in fresh])
             for tick in fresh.values():
                 self._ticks[tick.id] = replace(tick, entered_at=now, noted_at=now)
-                self._last[tick.schedule] = max(tick.tick, self._last.get(tick.schedule, 0))
+                if not is_by_hand(tick.tick):
+                    self._last[tick.schedule] = max(tick.tick, self._last.get(tick.schedule, 0))
             return set(fresh)
 
     def promote(self, messages: Sequence[Message]) -> set[str]:
@@ -78,7 +79,7 @@ class MemoryLedger(Ledger):
             now = self._clock.now()
             found = {name: tick for name, tick in self._last.items() if tick <= now}
             for each in self._ticks.values():
-                if self._last[each.schedule] > now >= each.tick:
+                if self._last.get(each.schedule, 0) > now >= each.tick:
                     found[each.schedule] = max(each.tick, found.get(each.schedule, 0))
             return found
 

@@ -3,7 +3,7 @@
 import heapq
 import secrets
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -189,6 +189,14 @@ class JobTable:
     def park(self, entry: JobEntry, key: str, reason: str | None) -> None:
         entry.state, entry.waits_for, entry.reason = "parked", key, reason
         heapq.heappush(self._parked[key], (entry.place, entry.message.id))
+
+    def waiters(self, keys: Sequence[str], limit: int) -> dict[str, dict[str, int]]:
+        """How many of the first jobs parked under each of these keys are of each queue."""
+        with self.changed:
+            firsts = {key: heapq.nsmallest(limit, self._parked[key]) for key in keys if self._parked.get(key)}
+            return {
+                key: dict(Counter(self.entries[id].message.queue for _, id in first)) for key, first in firsts.items()
+            }
 
     def wake(self, key: str, count: int) -> int:
         """Make the first waiters of a key ready again; return how many there were."""

@@ -12,6 +12,7 @@ from tenure.backends.contract import Backend
 from tenure.backends.messages import DEFAULT_SUSPECT_AFTER, Abandon, Ack, Lease, Message, Nack, ReapedLease
 from tenure.backends.redis import codec
 from tenure.backends.redis.archive import RedisArchive
+from tenure.backends.redis.audit import RedisAuditLog
 from tenure.backends.redis.claims import RedisClaims
 from tenure.backends.redis.connections import Argument, RedisClient, Unconfirmed, with_retries
 from tenure.backends.redis.control import RedisControl
@@ -55,6 +56,7 @@ class RedisBackend(Backend):
         self.unique = guards
         self.ledger = RedisLedger(client, scripts, names)
         self.archive = RedisArchive(client, scripts, names)
+        self.audit = RedisAuditLog(client, scripts, names)
         self.server = RedisServer(client)
 
     def put(self, messages: Sequence[Message]) -> list[str]:

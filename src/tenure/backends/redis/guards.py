@@ -9,8 +9,10 @@ import itertools
 import random
 import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -65,7 +67,7 @@ class RedisGuards:
         seen = {key: row.current(rows.now) for key, row in rows.rows.items()}
         return rows.now, {key: state for key, state in seen.items() if state is not None}
 
-    def search(self, prefix: str, limit: int) -> tuple[int, dict[str, Row]]:
+    def search(self, prefix: str, limit: int, after: str = "") -> tuple[int, dict[str, Row]]:
         """It reads the keys of all guards, because Redis does not order them."""
         names: set[str] = set()
         pattern, cursor = re.sub(r"([\\*?\[\]])", r"\\\1", prefix) + "*", b"0"
@@ -77,14 +79,28 @@ class RedisGuards:
             names.update(name.decode() for name in pairs[::2])
             if cursor == b"0":
                 break
-        rows = self.rows(sorted(names)[:limit])
-        return rows.now, {
-            key: row for key, row in rows.rows.items() if row.waiting or row.current(rows.now) is not None
-        }
+        ordered = sorted(name for name in names if name > after)
+        rows, shown = self.rows(ordered[:limit]), dict[str, Row]()
+        for start in range(limit, len(ordered) + limit, limit):
+            shown.update(
+                (key, row) for key, row in rows.rows.items() if row.waiting or row.current(rows.now) is not None
+            )
+            if len(shown) >= limit:
+                break
+            rows = self.rows(ordered[start : start + limit])  # some of the first have expired
+        return rows.now, dict(islice(shown.items(), limit))
 
     def sweep(self, limit: int) -> int:
         swept: int = with_retries(lambda: self._scripts.run("sweep", self._key, [limit]))
         return swept
+
+    def waiters(self, keys: Sequence[str], limit: int) -> dict[str, dict[str, int]]:
+        found = {}
+        for key in keys:
+            read = partial(self._client.ask, "ZRANGE", f"{self._key}:waiters:{key}", 0, limit - 1)
+            if members := with_retries(read):
+                found[key] = dict(Counter(member.split(b"\n", 2)[1].decode() for member in members))
+        return found
 
     def wake(self, keys: Sequence[str] | None, limit: int) -> dict[str, float]:
         if keys is None:

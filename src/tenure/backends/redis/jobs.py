@@ -160,6 +160,10 @@ class RedisQueueCounts:
                 found[queue] |= {"done": 0, "cancelled": 0, "expired": 0}
         return {queue: counts for queue, counts in found.items() if any(counts.values())}
 
+    def ended_since(self, state: str, queue: str, since: int, limit: int) -> int:
+        ((_, count),) = self._queues.run("newer", state, since, limit, queues=[queue])
+        return int(count)
+
     def oldest(self, queues: Sequence[str]) -> dict[str, float]:
         ages = self._queues.run("oldest", queues=queues)
         return {queue: int(age) / MICROSECOND for queue, age in ages if age is not None}

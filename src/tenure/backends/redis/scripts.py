@@ -75,6 +75,10 @@ class KeyNames:
     def ledger(self) -> str:
         return f"{self.prefix}:ledger:{{{self.prefix}}}"
 
+    @property
+    def audit(self) -> str:
+        return f"{self.prefix}:audit:{{{self.prefix}}}"
+
 
 class Scripts:
     """`run("claim", key, arguments)` runs lua/claim.lua, with the time of a test clock if there is one."""

@@ -136,6 +136,7 @@ class RedisParking:
     def __init__(self, settlements: RedisSettlements, guards: RedisGuards) -> None:
         self.park = settlements.park
         self.wake = guards.wake
+        self.waiters = guards.waiters
 
 
 def _change(verdict: Ack | Nack | Abandon | Park) -> Change | None:

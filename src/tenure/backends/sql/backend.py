@@ -30,12 +30,14 @@ from tenure.backends.messages import (
 from tenure.backends.parts import DatabaseFile, ServerInfo
 from tenure.backends.sql.archive import SqlArchive
 from tenure.backends.sql.async_connections import async_connection
+from tenure.backends.sql.audit import SqlAuditLog
 from tenure.backends.sql.batches import LeaseBatch, expand_leases
 from tenure.backends.sql.connections import driver_connection, first_column
 from tenure.backends.sql.control import SqlControl
 from tenure.backends.sql.dead_letters import SqlDeadLetters
 from tenure.backends.sql.dialect import Dialect, Expired, Grant, Pair, Rows
 from tenure.backends.sql.guards import SqlGuards
+from tenure.backends.sql.job_lookup import SqlRecentJobs
 from tenure.backends.sql.jobs import SqlEnds, SqlJobs, SqlQueueCounts
 from tenure.backends.sql.ledger import SqlLedger
 from tenure.backends.sql.migrations import SqlSchema
@@ -75,6 +77,7 @@ class SqlBackend(Backend):
         self._was_busy = False
         self._settlements = SqlSettlements(dialect, self._owner)
         self.jobs = jobs = SqlJobs(dialect)
+        self.recent = SqlRecentJobs(dialect)
         self.payloads = SqlPayloads(dialect, jobs)
         self.queues = SqlQueueCounts(dialect)
         self.dead_letters = SqlDeadLetters(dialect)
@@ -87,6 +90,7 @@ class SqlBackend(Backend):
         self.unique = guards
         self.ledger = SqlLedger(dialect)
         self.archive = SqlArchive(dialect)
+        self.audit = SqlAuditLog(dialect)
         self.transactions = SqlTransactions(dialect)
         self.schema: SqlSchema = SqlSchema(dialect)
         self.server = server
@@ -181,6 +185,7 @@ class SqlParking:
         self._guards = guards
         self._settlements = settlements
         self.wake = guards.wake
+        self.waiters = guards.waiters
 
     def park(self, verdicts: Sequence[Park]) -> list[Lease]:
         return self._settlements.apply(verdicts, self._guards.park)

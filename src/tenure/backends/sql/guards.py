@@ -26,7 +26,8 @@ FREE_GUARDS = GUARDS.rstrip() + " SKIP LOCKED"
 SEEN = "SELECT key, state FROM tenure_guard WHERE key IN :keys AND expires > :now AND state IS NOT NULL"
 LIST = """
 SELECT key, state, expires, wake_at, waiting FROM tenure_guard
-WHERE key >= :first AND key < :end AND (waiting = 1 OR (expires > :now AND state IS NOT NULL)) ORDER BY key LIMIT :limit
+WHERE key >= :first AND key <> :after AND key < :end AND (waiting = 1 OR (expires > :now AND state IS NOT NULL))
+ORDER BY key LIMIT :limit
 """
 DROP_GUARDS = "DELETE FROM tenure_guard WHERE key IN :keys"
 OLD_GUARDS = "SELECT key FROM tenure_guard WHERE expires <= :now AND waiting = 0 ORDER BY expires LIMIT :limit"
@@ -54,6 +55,10 @@ WAKE = """
 INSERT INTO tenure_ready (queue, rank, key, attempts, crashes, fence, vanished)
 SELECT queue, rank, key, attempts, crashes, fence, vanished FROM tenure_parked WHERE key IN :keys
 """
+WAITERS = """
+SELECT queue, COUNT(*) FROM (SELECT queue FROM tenure_parked WHERE guard = :guard ORDER BY rank, key LIMIT :limit) AS w
+GROUP BY queue
+"""
 HOLDERS = "SELECT only_one, id FROM tenure_job WHERE only_one IN :uniques"
 
 
@@ -74,10 +79,11 @@ class SqlGuards:
         found = self._dialect.read(SEEN, {"keys": list(keys), "now": now}) if keys else []
         return now, {key: state.encode() for key, state in found}
 
-    def search(self, prefix: str, limit: int) -> tuple[int, dict[str, Row]]:
+    def search(self, prefix: str, limit: int, after: str = "") -> tuple[int, dict[str, Row]]:
         now = self._dialect.now()
         end = prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else "\U0010ffff"
-        found = self._dialect.read(LIST, {"first": prefix, "end": end, "now": now, "limit": limit})
+        first = max(prefix, after)
+        found = self._dialect.read(LIST, {"first": first, "after": after, "end": end, "now": now, "limit": limit})
         return now, {key: _row(*values) for key, *values in found}
 
     def sweep(self, limit: int) -> int:
@@ -90,6 +96,10 @@ class SqlGuards:
     def park(self, owner: str, verdicts: Sequence[Park]) -> set[Pair]:
         """Park jobs; return the leases that were held. A job that a user cancelled ends instead."""
         return self._dialect.transact(lambda rows: _park_leases(self._dialect, rows, owner, verdicts))
+
+    def waiters(self, keys: Sequence[str], limit: int) -> dict[str, dict[str, int]]:
+        found = {key: self._dialect.read(WAITERS, {"guard": key, "limit": limit}) for key in keys}
+        return {key: dict(counts) for key, counts in found.items() if counts}
 
     def wake(self, keys: Sequence[str] | None, limit: int) -> dict[str, float]:
         now = self._dialect.now()

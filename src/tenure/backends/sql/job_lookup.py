@@ -1,4 +1,6 @@
-"""JobLookup: jobs of any state, found by a tag or by the start of their id; nothing here is on the hot path.
+"""JobLookup and SqlRecentJobs: jobs of any state, by a tag, the start of their id, or their order of enqueue.
+
+Nothing here is on the hot path.
 
 The keys are read first, and then the tables by key: PostgreSQL may not use nested loops, and would join whole tables.
 """
@@ -9,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tenure.backends.records import JobRecord
+from tenure.backends.records import JobRecord, read_key
 from tenure.backends.sql.dialect import Dialect, Row
 from tenure.backends.sql.job_rows import job_record, may_have_failures, read_failures, with_jobs
 
@@ -19,6 +21,13 @@ WHERE tag = (:tag) AND enqueued <= :first AND (enqueued < :first OR key < :secon
 ORDER BY tag DESC, enqueued DESC, key DESC LIMIT :limit
 """
 WITH_PREFIX = "SELECT id, key FROM tenure_job WHERE id >= :first AND id < :last ORDER BY id LIMIT :limit"
+# The rows are read downwards along the primary key: no other index has the queue or the handler.
+RECENT = "SELECT key FROM tenure_job WHERE key < :before AND key >= :lowest{wanted} ORDER BY key DESC LIMIT :limit"
+OF_QUEUES = " AND queue IN :queues"
+OF_HANDLER = " AND handler = :handler"
+LOWEST = "SELECT key FROM tenure_job WHERE key < :before ORDER BY key DESC LIMIT 1 OFFSET :others"
+_FIRST_ROWS = 200  # of a search with a filter; most pages are full by then
+_ROWS_GROWTH = 4
 # The columns that `with_jobs` takes. PostgreSQL takes the type of each from the first SELECT.
 _LIVE = (
     "SELECT key, queue, '{state}', attempts, crashes, fence, NULL, {owner}, NULL, NULL, NULL, NULL, {due}, 0, 0 FROM"
@@ -62,16 +71,16 @@ class JobLookup:
         first, second = _decode_cursor(cursor) if cursor else _FIRST_PLACE
         found = self._dialect.read(TAGGED, {"tag": tag, "first": first, "second": second, "limit": limit})
         after = msgspec.json.encode(found[-1]).decode() if len(found) == limit else None
-        return self._records([key for _, key in found]), after
+        return self.records([key for _, key in found]), after
 
     def with_prefix(self, prefix: str, limit: int) -> list[JobRecord]:
         given = {"first": prefix, "last": end_of_prefix(prefix), "limit": limit}
         found = self._dialect.read(WITH_PREFIX, given)
         if found and found[0][0] == prefix:
             found = found[:1]
-        return self._records([key for _, key in found])
+        return self.records([key for _, key in found])
 
-    def _records(self, keys: Sequence[int]) -> list[JobRecord]:
+    def records(self, keys: Sequence[int]) -> list[JobRecord]:
         """The records of these jobs, in this order; jobs that are deleted meanwhile are left out."""
         places = self._places(keys)
         rows = with_jobs(self._dialect, [places[key] for key in keys if key in places])
@@ -103,6 +112,59 @@ class JobLookup:
 
     def _members(self, keys: list[int]) -> list[Row]:
         return self._dialect.read(MEMBERS, {"keys": keys, "first": min(keys), "last": max(keys)})
+
+
+class SqlRecentJobs:
+    """Walks down the keys, which are in the order of enqueue; the cursor of a page is the last key that it has read."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._lookup = JobLookup(dialect)
+
+    def page(
+        self,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        queues: Sequence[str] = (),
+        handler: str | None = None,
+        max_read: int = 10_000,
+    ) -> tuple[list[JobRecord], str | None]:
+        wanted: dict[str, Any] = {"queues": list(queues)} if queues else {}
+        if handler is not None:
+            wanted["handler"] = handler
+        find = self._select if wanted else self._newest
+        keys, after = find(read_key(cursor), limit, max_read, wanted)
+        return self._lookup.records(keys), None if after is None else str(after)
+
+    def _newest(self, before: int, limit: int, max_read: int, _: dict[str, Any]) -> tuple[list[int], int | None]:
+        shown = min(limit, max_read)
+        keys = self._keys("", {"before": before, "lowest": 0, "limit": shown})
+        return keys, keys[-1] if len(keys) == shown else None
+
+    def _select(self, before: int, limit: int, max_read: int, wanted: dict[str, Any]) -> tuple[list[int], int | None]:
+        """The keys of the wanted jobs, and the last key that was read; None when no job is left.
+
+        Each step first asks where it ends: the database then compares only these rows, and stops at a full page.
+        """
+        condition = (OF_QUEUES if "queues" in wanted else "") + (OF_HANDLER if "handler" in wanted else "")
+        found: list[int] = []
+        left, rows = max_read, _FIRST_ROWS
+        while left > 0:
+            rows = min(rows, left)
+            end = self._dialect.read(LOWEST, {"before": before, "others": rows - 1})
+            lowest = end[0][0] if end else 0
+            given = {**wanted, "before": before, "lowest": lowest, "limit": limit - len(found)}
+            found += self._keys(condition, given)
+            if len(found) == limit:
+                return found, found[-1]
+            if not end:
+                return found, None
+            before, left, rows = lowest, left - rows, rows * _ROWS_GROWTH
+        return found, before
+
+    def _keys(self, condition: str, given: dict[str, Any]) -> list[int]:
+        return [key for (key,) in self._dialect.read(RECENT.format(wanted=condition), given)]
 
 
 def end_of_prefix(prefix: str) -> str:

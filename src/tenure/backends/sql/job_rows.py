@@ -12,11 +12,13 @@ from tenure.events import Run
 
 FAILURES = "SELECT id, record FROM tenure_failure WHERE id IN :ids ORDER BY id, fence"
 _JOBS_BY_KEY = "SELECT key, id, -rank, handler, name, enqueued, due, {body}, tags FROM tenure_job WHERE key IN :keys"
+GUARDS = "SELECT key, guard FROM tenure_parked WHERE key IN :keys"
 JOBS_BY_KEY = _JOBS_BY_KEY.format(body="NULL")
 JOBS_AND_BODIES_BY_KEY = _JOBS_BY_KEY.format(body="body")
 _COLUMNS = (
     *("id", "queue", "priority", "handler", "name", "state", "attempts", "crashes", "fence"),
     *("enqueued_at", "due_at", "finished_at", "owner", "seconds", "reason", "output", "body", "run", "tags"),
+    "waits_for",
 )
 BODY_COLUMN = _COLUMNS.index("body")
 _decode_failure = msgspec.json.Decoder(Failure).decode
@@ -27,11 +29,13 @@ def with_jobs(dialect: Dialect, narrow: list[Row], statement: str = JOBS_BY_KEY)
     """The columns of `_COLUMNS` of these rows of a page; the statement reads the jobs with or without bodies."""
     keys = [key for key, *_ in narrow]
     jobs = {key: job for key, *job in dialect.read(statement, {"keys": keys})} if keys else {}
+    parked = [key for key, _, state, *_ in narrow if state == "parked"]
+    guards: dict[int, str] = dict(dialect.read(GUARDS, {"keys": parked})) if parked else {}
     found: list[Row] = []
     for key, queue, *counts, finished, owner, seconds, reason, output, run, delayed_until, _, _ in narrow:
         if key in jobs:  # else it was deleted meanwhile
             id, priority, handler, name, enqueued, due, body, tags = jobs[key]
-            end = (finished, owner, seconds, reason, output, body, run, tags)
+            end = (finished, owner, seconds, reason, output, body, run, tags, guards.get(key))
             found.append((id, queue, priority, handler, name, *counts, enqueued, delayed_until or due, *end))
     return found
 
@@ -45,9 +49,12 @@ def read_failures(dialect: Dialect, ids: list[str]) -> dict[str, tuple[Failure, 
 
 
 def may_have_failures(row: Row) -> bool:
-    """Whether a lease of the job, given by the columns of `_COLUMNS`, can have ended other than well."""
+    """Whether a lease of the job, given by the columns of `_COLUMNS`, can have ended other than well.
+
+    A letter that was added without a lease may have a failure too.
+    """
     state, fence = row[5], row[8]
-    return bool(fence > (state == "done"))
+    return bool(state == "dead" or fence > (state == "done"))
 
 
 def job_record(row: tuple[Any, ...], failures: tuple[Failure, ...], **more: Any) -> JobRecord:

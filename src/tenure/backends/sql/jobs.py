@@ -35,6 +35,9 @@ UNION ALL SELECT queue, 'leased', count(*) FROM tenure_member GROUP BY queue
 UNION ALL SELECT queue, 'dead', count(*) FROM tenure_dead GROUP BY queue
 """
 COUNTS = f"{COUNTS_LIVE} UNION ALL SELECT queue, state, count(*) FROM tenure_outcome GROUP BY state, queue"
+_ENDED_SINCE = "SELECT count(*) FROM (SELECT key FROM {ends} >= :since LIMIT :limit) AS ended"
+ENDED_SINCE = _ENDED_SINCE.format(ends="tenure_outcome WHERE state = :state AND queue = :queue AND finished")
+DIED_SINCE = _ENDED_SINCE.format(ends="tenure_dead WHERE queue = :queue AND died")
 # One statement reads all places where the job can be: a job that moves meanwhile is seen in one of them.
 # The subqueries give PostgreSQL a value to enter each index with: it may not use nested loops, and would else read all
 # rows of a table up to that of the job.
@@ -48,7 +51,7 @@ SELECT j.id, j.queue, -j.rank, j.handler, j.name,
        coalesce(r.fence, d.fence, l.fence, p.fence, x.fence, o.fence),
        j.enqueued, coalesce(d.due, j.due), coalesce(x.died, o.finished),
        coalesce(l.owner, nullif(x.owner, ''), o.owner), o.seconds, coalesce(x.reason, o.reason), o.output, j.body,
-       o.run, j.tags, l.expires, l.asked, l.done, l.total, p.guard
+       o.run, j.tags, p.guard, l.expires, l.asked, l.done, l.total
 FROM tenure_job AS j
 LEFT JOIN tenure_ready AS r ON r.key = j.key AND r.queue = (SELECT queue FROM tenure_job WHERE id = :id)
     AND r.rank = (SELECT rank FROM tenure_job WHERE id = :id) AND r.key = (SELECT key FROM tenure_job WHERE id = :id)
@@ -57,7 +60,7 @@ LEFT JOIN tenure_lease AS l ON l.key = j.key AND l.key = (SELECT key FROM tenure
 LEFT JOIN tenure_parked AS p ON p.key = j.key AND p.key = (SELECT key FROM tenure_job WHERE id = :id)
 LEFT JOIN tenure_dead AS x ON x.key = j.key AND x.key = (SELECT key FROM tenure_job WHERE id = :id)
 LEFT JOIN tenure_outcome AS o ON o.key = j.key AND o.key = (SELECT key FROM tenure_job WHERE id = :id)
-WHERE j.id = :id
+WHERE j.key = (SELECT key FROM tenure_job WHERE id = :id)
 """
 DROP_FAILURES = "DELETE FROM tenure_failure WHERE id IN :ids"
 DROP_JOBS = "DELETE FROM tenure_job WHERE key IN :keys"
@@ -234,7 +237,7 @@ class SqlJobs:
 
     def _as_found(self, row: Row) -> JobRecord | None:
         """The record of a job from a row of FIND; None if it is in no table."""
-        *columns, expires, asked, done, total, guard = row
+        *columns, expires, asked, done, total = row
         if columns[5] is None:
             return None
         return job_record(
@@ -243,7 +246,6 @@ class SqlJobs:
             lease_until=expires,
             cancel_asked=bool(asked),
             progress=None if done is None else Progress(done, total),
-            waits_for=guard,
             is_erased=columns[BODY_COLUMN] is None,
         )
 
@@ -251,7 +253,7 @@ class SqlJobs:
         """The record of a job that is leased as a member of a batch, from a row of FIND."""
         for key, _ in self._dialect.read(KEYS, {"ids": [row[0]]}):
             for owner, expires in self._dialect.read(MEMBER, {"key": key}):
-                columns = (*row[:5], "leased", 0, 0, 1, *row[9:12], owner, *row[13:19])
+                columns = (*row[:5], "leased", 0, 0, 1, *row[9:12], owner, *row[13:20])
                 return job_record(columns, (), lease_until=expires, cancel_asked=False)
         return None
 
@@ -293,6 +295,14 @@ class SqlQueueCounts:
         for queue, state, count in self._dialect.read(COUNTS if ended else COUNTS_LIVE, {}):
             found.setdefault(queue, dict.fromkeys(JOB_STATES, 0))[state] += count
         return found
+
+    def ended_since(self, state: str, queue: str, since: int, limit: int) -> int:
+        given = {"queue": queue, "since": since, "limit": limit}
+        if state == "dead":
+            ((count,),) = self._dialect.read(DIED_SINCE, given)
+        else:
+            ((count,),) = self._dialect.read(ENDED_SINCE, {"state": state, **given})
+        return int(count)
 
     def oldest(self, queues: Sequence[str]) -> dict[str, float]:
         now = self._dialect.now()

@@ -4,7 +4,16 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from tenure.backends.ledger import ENDED_TICKS, TICK_STATES, Ledger, Note, TickRecord, TickState, may_come_from
+from tenure.backends.ledger import (
+    ENDED_TICKS,
+    TICK_STATES,
+    Ledger,
+    Note,
+    TickRecord,
+    TickState,
+    is_by_hand,
+    may_come_from,
+)
 from tenure.backends.messages import Message
 from tenure.backends.sql.dialect import Dialect, Rows
 
@@ -23,6 +32,14 @@ def schedule_statement(count: int) -> str:
     """The statement that adds `count` schedules."""
     rows = ", ".join(f"(:name{number}, 0, 0)" for number in range(count))
     return f"INSERT INTO tenure_schedule (name, last, paused) VALUES {rows} ON CONFLICT DO NOTHING"
+
+
+def histories_statement(count: int) -> str:
+    """The statement that reads the newest ticks of `count` schedules: MariaDB needs 4 ms for a statement of one."""
+    return " UNION ALL ".join(
+        f"SELECT * FROM ({_TICKS} WHERE schedule = :name{number} ORDER BY tick DESC LIMIT :limit) AS ticks_{number}"
+        for number in range(count)
+    )
 
 
 NEW = "SELECT id FROM tenure_tick WHERE id IN :ids AND batch = :batch"
@@ -51,6 +68,7 @@ ORDER BY tick LIMIT :limit
 """
 DROP = "DELETE FROM tenure_tick WHERE id IN :ids"
 _CHUNK = 200  # rows in one statement: databases limit the number of its parameters
+_SCHEDULES_AT_ONCE = 50
 _MAX_CROWDED = 50  # schedules trimmed by count at a time
 
 
@@ -113,6 +131,16 @@ class SqlLedger(Ledger):
         page = {"schedule": schedule, "states": list(states or TICK_STATES), "limit": limit}
         return [_tick(row) for row in self._dialect.read(HISTORY, page)]
 
+    def histories(self, schedules: Sequence[str], *, limit: int = 20) -> dict[str, list[TickRecord]]:
+        found: dict[str, list[TickRecord]] = {schedule: [] for schedule in schedules}
+        names = list(found)
+        for first in range(0, len(names), _SCHEDULES_AT_ONCE):
+            chunk = names[first : first + _SCHEDULES_AT_ONCE]
+            given = {f"name{number}": name for number, name in enumerate(chunk)}
+            for row in self._dialect.read(histories_statement(len(chunk)), {**given, "limit": limit}):
+                found[row[1]].append(_tick(row))
+        return {name: sorted(ticks, key=lambda each: -each.tick) for name, ticks in found.items()}
+
     def unended(self, states: Sequence[TickState], *, before: int, limit: int) -> list[TickRecord]:
         page = {"states": list(states), "before": before, "limit": limit}
         return [_tick(row) for row in self._dialect.read(UNENDED, page)]
@@ -160,7 +188,7 @@ class SqlLedger(Ledger):
             new |= {id for (id,) in rows(NEW, {"ids": [tick.id for tick in chunk], "batch": batch})}
         latest: dict[str, int] = {}
         for tick in ordered:
-            if tick.id in new:
+            if tick.id in new and not is_by_hand(tick.tick):
                 latest[tick.schedule] = max(tick.tick, latest.get(tick.schedule, 0))
         _advance(rows, latest)
         return new

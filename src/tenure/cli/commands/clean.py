@@ -11,7 +11,7 @@ from tenure.cli.progress import busy_line
 @click.command()
 @output.json_option
 def clean(as_json: bool) -> None:
-    """Delete ended jobs, statistics, ticks, guards and dead workers past their retention; free expired leases."""
+    """Delete ended jobs and other records that are past their retention; free expired leases."""
     with any_app() as app, busy_line("deleting old records", hidden=as_json):
         kinds = app.clean_by_kind()
         returned = len(app.backend.reap(known_queues(app)))

@@ -11,9 +11,11 @@ from tenure.backends.ledger import TICK_STATES, Ledger, TickRecord, TickState
 from tenure.cli import output
 from tenure.cli.app_loader import any_app, app_with_handlers
 from tenure.cli.arguments import at_option, parse_time
+from tenure.cli.audit import audited, why_option
 from tenure.cli.commands.cron_run import existing_ledger, run, work
 from tenure.cli.errors import CommandError
 from tenure.cli.job_view import last_error
+from tenure.cli.remote import remote_dashboard
 from tenure.cli.tables import Column, print_rows, print_table
 from tenure.clock import to_datetime
 from tenure.cron.decision import reason_to_skip
@@ -61,6 +63,11 @@ cron.add_command(work)
 @output.json_option
 def list_(as_json: bool) -> None:
     """List the schedules, those that are due next first."""
+    if (remote := remote_dashboard()) is not None:
+        from tenure.cli import remote_cron  # only remote commands need it
+
+        remote_cron.list_schedules(remote, as_json)
+        return
     with app_with_handlers() as app:
         now, environment = app.clock.now(), app.settings.environment
         ledger = existing_ledger(app)
@@ -83,6 +90,12 @@ def list_(as_json: bool) -> None:
 @output.json_option
 def preview(name: str, count: int, around_dst: bool, at: str | None, as_json: bool) -> None:
     """Show the next ticks of a schedule, in its time zone."""
+    if (remote := remote_dashboard()) is not None:
+        from tenure.cli import remote_cron  # only remote commands need it
+
+        remote.refuse(at or around_dst, "--at and --around-dst")
+        remote_cron.preview_schedule(remote, name, as_json)
+        return
     with app_with_handlers() as app:
         schedule, moment = app.schedules.get(name), parse_time(app, at)
         found = (around_change if around_dst else upcoming)(schedule, moment, count)
@@ -103,6 +116,12 @@ def preview(name: str, count: int, around_dst: bool, at: str | None, as_json: bo
 @output.json_option
 def explain_(name: str, at: str | None, as_json: bool) -> None:
     """Say what a schedule does, and why."""
+    if (remote := remote_dashboard()) is not None:
+        from tenure.cli import remote_cron  # only remote commands need it
+
+        remote.refuse(at, "--at")
+        remote_cron.explain_schedule(remote, name, as_json)
+        return
     with app_with_handlers() as app:
         schedule, schedules, moment = app.schedules.get(name), app.schedules.all(), parse_time(app, at)
         facts: dict[str, Any] = {"name": name, "job": schedule.job.handler}
@@ -129,6 +148,12 @@ def explain_(name: str, at: str | None, as_json: bool) -> None:
 @click.option("--extended", is_flag=True, help="Show the job of each tick too: its attempts, output and error.")
 def history(name: str, status: tuple[TickState, ...], limit: int, as_json: bool, extended: bool) -> None:
     """Show the last ticks of a schedule and how they ended, the newest first."""
+    if (remote := remote_dashboard()) is not None:
+        from tenure.cli import remote_cron  # only remote commands need it
+
+        remote.refuse(status or extended, "--status and --extended")
+        remote_cron.show_history(remote, name, as_json)
+        return
     with any_app() as app:
         found = [_history_fields(each) for each in app.cron.history(name, states=status, limit=limit)]
         if extended:
@@ -144,24 +169,41 @@ def history(name: str, status: tuple[TickState, ...], limit: int, as_json: bool,
 
 @cron.command()
 @click.argument("name", required=False)
-def pause(name: str | None) -> None:
+@why_option
+def pause(name: str | None, why: str | None) -> None:
     """Skip the ticks of a schedule, or of all schedules, until it is resumed."""
-    with app_with_handlers() as app:
+    if (remote := remote_dashboard()) is not None:
+        from tenure.cli import remote_cron  # only remote commands need it
+
+        remote_cron.pause_schedule(remote, name, why)
+        click.echo("all schedules are paused" if name is None else f"{name!r} is paused")
+        return
+    with app_with_handlers() as app, audited(app, "schedule.pause", [name or "all schedules"], why) as counts:
         app.cron.pause(name)
+        counts["paused"] += 1
     click.echo("all schedules are paused" if name is None else f"{name!r} is paused")
 
 
 @cron.command()
 @click.argument("name", required=False)
-def resume(name: str | None) -> None:
+@why_option
+def resume(name: str | None, why: str | None) -> None:
     """Resume a schedule that was paused; without NAME, end a pause of all schedules."""
+    if (remote := remote_dashboard()) is not None:
+        from tenure.cli import remote_cron  # only remote commands need it
+
+        remote_cron.resume_schedule(remote, name, why)
+        click.echo("schedules are resumed" if name is None else f"{name!r} is resumed")
+        return
     with any_app() as app:
         paused = app.cron.ledger.paused()
         if (name or "") not in paused:
             what = "all schedules at once are" if name is None else f"{name!r} is"
             others = f"; paused are: {', '.join(map(repr, filter(None, paused)))}" if any(paused) else ""
             raise CommandError(f"{what} not paused{others}")
-        app.cron.resume(name)
+        with audited(app, "schedule.resume", [name or "all schedules"], why) as counts:
+            app.cron.resume(name)
+            counts["resumed"] += 1
     click.echo("schedules are resumed" if name is None else f"{name!r} is resumed")
 
 

@@ -3,6 +3,7 @@
 import logging
 import math
 import os
+from collections import Counter
 from contextlib import ExitStack, nullcontext
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ from tenure.backends.url import sqlite_file
 from tenure.cli import output
 from tenure.cli.app_loader import app_with_handlers, wait_for_backend
 from tenure.cli.arguments import at_option, parse_time
+from tenure.cli.audit import audited
 from tenure.cli.errors import EXIT_JOBS_DIED
 from tenure.cli.logs import LogFileHandler, print_from_signal_handler, print_progress
 from tenure.cli.process import worker_processes
@@ -24,6 +26,7 @@ from tenure.cli.process.pidfile import PidFile
 from tenure.cli.process.process_title import set_process_title
 from tenure.cli.process.signals import SchedulerService, SignalHandlers
 from tenure.cli.process.watchdog import WatchdogReporter
+from tenure.cli.remote import remote_dashboard
 from tenure.cli.tables import Column, print_rows, print_table
 from tenure.clock import to_datetime
 from tenure.cron.decision import PlannedTick, plan
@@ -47,6 +50,12 @@ def run(ctx: click.Context, dry_run: bool | None, only: tuple[str, ...], at: str
     Jobs go to their queues; inline jobs run here. A tick that was handled before is not handled again, and a job that
     fails does not stop the others; exit code 1 means that a job failed.
     """
+    if (remote := remote_dashboard()) is not None:
+        from tenure.cli import remote_cron  # only remote commands need it
+
+        remote.refuse(dry_run or at, "--dry-run and --at")
+        remote_cron.run_schedules(remote, only, as_json)
+        return
     with app_with_handlers() as app:
         if dry_run or (dry_run is None and at is not None):
             ledger, moment = existing_ledger(app), parse_time(app, at)
@@ -55,7 +64,9 @@ def run(ctx: click.Context, dry_run: bool | None, only: tuple[str, ...], at: str
             if dry_run is None:
                 click.echo("Nothing was run: --at only shows the plan. Add --no-dry-run to run these ticks.", err=True)
             return
-        ran = app.cron.run(None if at is None else to_datetime(parse_time(app, at)), only)
+        with audited(app, "schedule.run", only) if only else nullcontext(Counter[str]()) as counts:
+            ran = app.cron.run(None if at is None else to_datetime(parse_time(app, at)), only)
+            counts.update(each.record.state for each in ran if each.is_new)
     _print_ran(ran, as_json)
     if any(each.is_new and each.record.state == "failed" for each in ran):
         ctx.exit(EXIT_JOBS_DIED)
@@ -77,6 +88,8 @@ def work(ctx: click.Context, stop_grace: float | None, pid_file: str | None, log
 
     Signals have the same effect as on tenure work.
     """
+    if (remote := remote_dashboard()) is not None:
+        remote.refuse(True, "tenure cron work")
     set_process_title("tenure: scheduler")
     log = LogFileHandler(log_file) if log_file else None
     with PidFile(pid_file) if pid_file else nullcontext(), app_with_handlers() as app:

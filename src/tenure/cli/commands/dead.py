@@ -30,11 +30,13 @@ from tenure.cli.arguments import (
     parse_seconds,
     select_dead_letters,
 )
+from tenure.cli.audit import audited, why_option
 from tenure.cli.errors import EXIT_JOBS_DIED, CommandError
 from tenure.cli.job_ids import resolve_id
 from tenure.cli.job_view import dead_letter_row, job_details, last_error, print_job
 from tenure.cli.output import LiveLine
 from tenure.cli.progress import ProgressBar
+from tenure.cli.remote import remote_dashboard
 from tenure.cli.tables import Column, print_rows
 from tenure.errors import JobNotFound
 from tenure.events import END_STATES
@@ -62,6 +64,11 @@ def dead() -> None:
 @output.json_option
 def list_(limit: int, as_json: bool, **filters: Any) -> None:
     """List dead letters, the oldest first."""
+    if (remote := remote_dashboard()) is not None:
+        from tenure.cli import remote_jobs  # only remote commands need it
+
+        remote_jobs.list_letters(remote, limit, as_json, filters)
+        return
     with any_app() as app:
         letters = list(islice(select_dead_letters(app, **filters).letters(), limit + 1))
     rows = [dead_letter_row(letter) for letter in letters[:limit]]
@@ -80,6 +87,11 @@ def list_(limit: int, as_json: bool, **filters: Any) -> None:
 @output.json_option
 def show(id: str, as_json: bool) -> None:
     """Show all that is known about a dead letter."""
+    if (remote := remote_dashboard()) is not None:
+        from tenure.cli import remote_jobs  # only remote commands need it
+
+        remote_jobs.show_job(remote, id, as_json)
+        return
     with any_app() as app:
         id = resolve_id(app, id)
         letter = next(app.dead_letters().get([id]), None)
@@ -97,21 +109,40 @@ def show(id: str, as_json: bool) -> None:
 @_dry_run_option
 @click.option("--first", type=click.IntRange(min=1), metavar="N", help="Replay the rest only if the first N succeed.")
 @click.option("--wait", metavar="TIME", default="10m", show_default=True, help="How long the first N may take.")
+@why_option
 @output.json_option
 def replay(
-    ids: tuple[str, ...], select_all: bool, dry_run: bool, first: int | None, wait: str, as_json: bool, **filters: Any
+    ids: tuple[str, ...],
+    select_all: bool,
+    dry_run: bool,
+    first: int | None,
+    wait: str,
+    why: str | None,
+    as_json: bool,
+    **filters: Any,
 ) -> None:
     """Make dead letters ready again, with fresh counters."""
     check_selection(ids, select_all, **filters)
+    if (remote := remote_dashboard()) is not None:
+        from tenure.cli import remote_jobs  # only remote commands need it
+
+        remote.refuse(first, "--first")
+        if dry_run:
+            click.echo(remote_jobs.preview_letters(remote, "replay", ids, filters))
+        else:
+            remote_jobs.replay_letters(remote, ids, filters, why, as_json)
+        return
     with any_app() as app:
         selection = select_dead_letters(app, ids, **filters)
         if dry_run:
             _print_dry_run("would_replay", selection, as_json)
             return
-        with _BatchRun(selection, app.dead_letters().replay, "replayed", hidden=as_json) as batches:
+        batches = _BatchRun(selection, app.dead_letters().replay, "replayed", hidden=as_json)
+        with audited(app, "dead.replay", selection.words(), why) as counts, batches:
             if first is not None:
                 batches.run_canaries(first, parse_seconds(wait, "--wait"))
             batches.run_rest()
+            counts["replayed"] = batches.count
     batches.report(as_json)
 
 
@@ -121,10 +152,30 @@ def replay(
 @dead_letter_options
 @_dry_run_option
 @click.option("--force", is_flag=True, help="Do not ask.")
+@why_option
 @output.json_option
-def purge(ids: tuple[str, ...], select_all: bool, dry_run: bool, force: bool, as_json: bool, **filters: Any) -> None:
+def purge(
+    ids: tuple[str, ...],
+    select_all: bool,
+    dry_run: bool,
+    force: bool,
+    why: str | None,
+    as_json: bool,
+    **filters: Any,
+) -> None:
     """Delete dead letters for good."""
     check_selection(ids, select_all, **filters)
+    if (remote := remote_dashboard()) is not None:
+        from tenure.cli import remote_jobs  # only remote commands need it
+
+        question = remote_jobs.preview_letters(remote, "delete", ids, filters)
+        if dry_run:
+            click.echo(question)
+            return
+        if not force:
+            click.confirm(question, abort=True, err=as_json)
+        remote_jobs.delete_letters(remote, ids, filters, why, as_json)
+        return
     with any_app() as app:
         selection = select_dead_letters(app, ids, **filters)
         if dry_run:
@@ -133,8 +184,10 @@ def purge(ids: tuple[str, ...], select_all: bool, dry_run: bool, force: bool, as
         dead_letters = app.dead_letters()
         if not force:
             click.confirm(f"Delete {_describe_total(selection)} for good?", abort=True, err=as_json)
-        with _BatchRun(selection, dead_letters.discard, "purged", hidden=as_json) as batches:
+        batches = _BatchRun(selection, dead_letters.discard, "purged", hidden=as_json)
+        with audited(app, "dead.delete", selection.words(), why) as counts, batches:
             batches.run_rest()
+            counts["deleted"] = batches.count
     batches.report(as_json)
 
 
@@ -143,6 +196,8 @@ def purge(ids: tuple[str, ...], select_all: bool, dry_run: bool, force: bool, as
 @dead_letter_options
 def export(ids: tuple[str, ...], **filters: Any) -> None:
     """Print dead letters as lines of JSON, with payload and errors, secrets masked."""
+    if (remote := remote_dashboard()) is not None:
+        remote.refuse(True, "tenure dead export")
     if ids:
         check_selection(ids, False, **filters)
     with any_app() as app:
@@ -174,7 +229,7 @@ class _BatchRun:
         self._left: Iterator[str] = chain.from_iterable(selection.id_batches())
         self._missing = set(selection.ids)
         self._canaries: list[CanaryResult] = []
-        self._count = 0
+        self.count = 0
         self._bar = ProgressBar(done, hidden=hidden)
         if self._bar.is_live:
             self._bar.total = selection.total()
@@ -202,9 +257,9 @@ class _BatchRun:
         failed = [canary for canary in self._canaries if not canary.succeeded]
         if as_json:
             first = {"first": list(map(structs.asdict, self._canaries))} if self._canaries else {}
-            output.print_json({self._done: self._count, **first, "missing": sorted(self._missing)})
+            output.print_json({self._done: self.count, **first, "missing": sorted(self._missing)})
         else:
-            click.echo(f"{self._done} {self._count}")
+            click.echo(f"{self._done} {self.count}")
         if failed:
             for canary in failed:
                 click.echo(output.format_value(str(canary)), err=True)
@@ -215,9 +270,9 @@ class _BatchRun:
 
     def _apply(self, ids: list[str]) -> list[str]:
         affected = self._function(ids)
-        self._count += len(affected)
+        self.count += len(affected)
         self._missing -= set(affected)
-        self._bar.show(self._count)
+        self._bar.show(self.count)
         return affected
 
 

@@ -1,4 +1,4 @@
-"""`tenure guards`: list, show and reset locks, slots, rates, breakers, idempotency keys and pauses."""
+"""`tenure guards`: list, show and reset locks, slots, rates, breakers, idempotency keys, pauses and drains."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -10,6 +10,7 @@ from tenure.app import Tenure
 from tenure.app.guards import GuardRecord
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
+from tenure.cli.audit import audited, why_option
 from tenure.cli.errors import CommandError
 from tenure.cli.tables import Column, print_rows
 
@@ -21,6 +22,7 @@ _KINDS = {
     "breaker": "circuit breakers",
     "once": "idempotency keys",
     "pause": "paused queues",
+    "drain": "draining workers",
     "backend": "breakers around backends",
 }
 _WAITERS = 20
@@ -75,15 +77,17 @@ def show(key: str, as_json: bool) -> None:
 
 @guards.command()
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
+@why_option
 @output.json_option
-def reset(keys: tuple[str, ...], as_json: bool) -> None:
+def reset(keys: tuple[str, ...], why: str | None, as_json: bool) -> None:
     """Forget the state of these guards, and wake the jobs that can start then.
 
     A lock becomes free, a rate full, a breaker closed, a paused queue resumed, and a job with an idempotency key can
     run again. A lock becomes free also while a job holds it, so that another job may run beside it.
     """
-    with any_app() as app:
+    with any_app() as app, audited(app, "guard.reset", keys, why) as counts:
         done = {key: app.guards.reset(key) for key in keys}
+        counts["reset"] = sum(done.values())
     if as_json:
         output.print_json(done)
     else:

@@ -11,11 +11,13 @@ from tenure.backends.job_filter import JobFilter, search_jobs
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
 from tenure.cli.arguments import describe_duration, find_job, number_or_text, parse_microseconds, parse_time, state_of
+from tenure.cli.audit import audited, why_option
 from tenure.cli.errors import CommandError
 from tenure.cli.job_ids import resolve_id, resolve_ids
 from tenure.cli.job_view import job_details, job_row, print_job
 from tenure.cli.progress import ProgressBar
 from tenure.cli.queue_names import find_queue
+from tenure.cli.remote import remote_dashboard
 from tenure.cli.tables import Column, print_rows
 from tenure.clock import to_datetime
 from tenure.events import JOB_STATES
@@ -68,6 +70,12 @@ def list_(limit: int, as_json: bool, older_than: str | None, newer_than: str | N
 
     With --tag, the jobs that were enqueued last come first.
     """
+    if (remote := remote_dashboard()) is not None:
+        from tenure.cli import remote_jobs  # only remote commands need it
+
+        filters |= {"older_than": older_than, "newer_than": newer_than}
+        remote_jobs.list_jobs(remote, limit, as_json, filters)
+        return
     with any_app() as app:
         reader = required(app.parts().jobs, "lists of jobs")
         now = app.clock.now()
@@ -88,16 +96,23 @@ def list_(limit: int, as_json: bool, older_than: str | None, newer_than: str | N
 
 @jobs.command()
 @_ids_argument
+@why_option
 @output.json_option
-def retry(ids: tuple[str, ...], as_json: bool) -> None:
+def retry(ids: tuple[str, ...], why: str | None, as_json: bool) -> None:
     """Run jobs again: dead letters, jobs in backoff now, and ended jobs as new ones."""
+    if (remote := remote_dashboard()) is not None:
+        from tenure.cli import remote_jobs  # only remote commands need it
+
+        remote_jobs.retry_jobs(remote, ids, why, as_json)
+        return
     with any_app() as app:
         ids = resolve_ids(app, ids)
         results: dict[str, str] = {}
         new_ids: dict[str, str] = {}
-        with ProgressBar("retried", len(ids), hidden=as_json) as bar:
+        with audited(app, "jobs.retry", ids, why) as counts, ProgressBar("retried", len(ids), hidden=as_json) as bar:
             for batch in _batches(ids, bar):
                 done = app.jobs.retry(batch)
+                counts.update(done.counts)
                 results |= done.results
                 new_ids |= done.new_ids
         refused = [_why_not_retried(app, id, each) for id, each in results.items() if each not in _RETRIED]
@@ -116,6 +131,11 @@ def retry(ids: tuple[str, ...], as_json: bool) -> None:
 @output.json_option
 def show(id: str, as_json: bool) -> None:
     """Show all that is known about a job."""
+    if (remote := remote_dashboard()) is not None:
+        from tenure.cli import remote_jobs  # only remote commands need it
+
+        remote_jobs.show_job(remote, id, as_json)
+        return
     with any_app() as app:
         details = job_details(find_job(app, resolve_id(app, id)), app.open_backend().wire)
     print_job(details, as_json)
@@ -123,15 +143,23 @@ def show(id: str, as_json: bool) -> None:
 
 @jobs.command()
 @_ids_argument
+@why_option
 @output.json_option
-def cancel(ids: tuple[str, ...], as_json: bool) -> None:
+def cancel(ids: tuple[str, ...], why: str | None, as_json: bool) -> None:
     """Cancel waiting jobs at once, and ask running jobs to stop."""
+    if (remote := remote_dashboard()) is not None:
+        from tenure.cli import remote_jobs  # only remote commands need it
+
+        remote_jobs.cancel_jobs(remote, ids, why, as_json)
+        return
     with any_app() as app:
         ids = resolve_ids(app, ids)
         results: dict[str, str] = {}
-        with ProgressBar("cancelled", len(ids), hidden=as_json) as bar:
+        with audited(app, "jobs.cancel", ids, why) as counts, ProgressBar("cancelled", len(ids), hidden=as_json) as bar:
             for batch in _batches(ids, bar):
-                results |= app.jobs.cancel(batch).results
+                done = app.jobs.cancel(batch)
+                counts.update(done.counts)
+                results |= done.results
         refused = [_why_not_cancelled(app, id, each) for id, each in results.items() if each not in _CANCEL_WORDS]
     _print_results(results, as_json, lambda result: _CANCEL_WORDS.get(result))
     _raise_refused(refused)
@@ -141,18 +169,27 @@ def cancel(ids: tuple[str, ...], as_json: bool) -> None:
 @_ids_argument
 @click.option("--delay", metavar="TIME", help="Start only after this time: 90, 30s, 10m; 0 is at once.")
 @click.option("--at", metavar="TIME", help="Start at this time: 2026-03-29T02:30, 'tomorrow 09:00'.")
+@why_option
 @output.json_option
-def reschedule(ids: tuple[str, ...], delay: str | None, at: str | None, as_json: bool) -> None:
+def reschedule(ids: tuple[str, ...], delay: str | None, at: str | None, why: str | None, as_json: bool) -> None:
     """Change when waiting jobs may start."""
     if (delay is None) == (at is None):
         raise CommandError("give either --delay TIME or --at TIME")
+    if (remote := remote_dashboard()) is not None:
+        from tenure.cli import remote_jobs  # only remote commands need it
+
+        remote_jobs.reschedule_jobs(remote, ids, delay, at, why, as_json)
+        return
     with any_app() as app:
         moment = None if at is None else to_datetime(parse_time(app, at))
         ids, wait = resolve_ids(app, ids), number_or_text(delay or "0")
         results: dict[str, str] = {}
-        with ProgressBar("rescheduled", len(ids), hidden=as_json) as bar:
+        bar = ProgressBar("rescheduled", len(ids), hidden=as_json)
+        with audited(app, "jobs.reschedule", ids, why) as counts, bar:
             for batch in _batches(ids, bar):
-                results |= app.jobs.reschedule(batch, delay=wait, at=moment).results
+                done = app.jobs.reschedule(batch, delay=wait, at=moment)
+                counts.update(done.counts)
+                results |= done.results
         refused = [_why_not_moved(app, id, each) for id, each in results.items() if each != "rescheduled"]
     when = f"at {output.format_value(moment)}" if moment else f"in {describe_duration(delay or '')}"
     words = f"may start {'at once' if delay == '0' else when}"
@@ -162,13 +199,17 @@ def reschedule(ids: tuple[str, ...], delay: str | None, at: str | None, as_json:
 
 @jobs.command()
 @_ids_argument
+@why_option
 @output.json_option
-def forget(ids: tuple[str, ...], as_json: bool) -> None:
+def forget(ids: tuple[str, ...], why: str | None, as_json: bool) -> None:
     """Erase the payloads and results of ended jobs for good; their other records stay."""
+    if (remote := remote_dashboard()) is not None:
+        remote.refuse(True, "tenure jobs forget")
     with any_app() as app:
         ids, forget = resolve_ids(app, ids), app.jobs.forget
-        with ProgressBar("forgotten", len(ids), hidden=as_json) as bar:
+        with audited(app, "jobs.forget", ids, why) as counts, ProgressBar("forgotten", len(ids), hidden=as_json) as bar:
             forgotten = {id for batch in _batches(ids, bar) for id in forget(batch)}
+            counts["forgotten"] = len(forgotten)
         results = {id: "forgotten" if id in forgotten else "refused" for id in ids}
         refused = [_why_not_forgotten(app, id) for id in results if id not in forgotten]
     _print_results(

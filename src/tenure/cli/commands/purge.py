@@ -10,9 +10,11 @@ from tenure.backends.job_filter import JobFilter, count_ended, search_dead_lette
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
 from tenure.cli.arguments import parse_microseconds, parse_time
+from tenure.cli.audit import audited, why_option
 from tenure.cli.errors import CommandError
 from tenure.cli.progress import ProgressBar
 from tenure.cli.queue_names import find_queue
+from tenure.clock import to_datetime
 from tenure.errors import InvalidJob
 
 _CHUNK = 500
@@ -34,8 +36,11 @@ _ENDED_STATES = ("done", "cancelled", "expired", "dead")
 )
 @click.option("--dry-run", is_flag=True, help="Only print how many jobs would be deleted.")
 @click.option("--force", is_flag=True, help="Do not ask.")
+@why_option
 @output.json_option
-def purge(states: tuple[str, ...], queue: str | None, before: str, dry_run: bool, force: bool, as_json: bool) -> None:
+def purge(
+    states: tuple[str, ...], queue: str | None, before: str, dry_run: bool, force: bool, why: str | None, as_json: bool
+) -> None:
     """Delete ended jobs for good, in small chunks."""
     with any_app() as app:
         parts = app.parts()
@@ -48,8 +53,12 @@ def purge(states: tuple[str, ...], queue: str | None, before: str, dry_run: bool
         if not dry_run:
             if not force:
                 click.confirm(f"Delete {count} jobs for good?", abort=True, err=as_json)
-            with ProgressBar("deleted", count, hidden=as_json) as bar:
-                deleted = _delete(parts, states, name, moment, bar)
+            target = [f"{state} jobs of {name or 'all queues'}, before {to_datetime(moment)}" for state in states]
+            with (
+                audited(app, "jobs.delete", target, why) as counts,
+                ProgressBar("deleted", count, hidden=as_json) as bar,
+            ):
+                counts["deleted"] = deleted = _delete(parts, states, name, moment, bar)
     if not dry_run:
         _print_counts(as_json, f"deleted {deleted} jobs", deleted=deleted)
     else:

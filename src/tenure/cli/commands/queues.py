@@ -3,22 +3,26 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
 import click
 
 from tenure.app import Tenure
+from tenure.app.dashboard.figures import QueueFigures
+from tenure.app.dashboard.queues import PauseQueue, QueuesQuery, ResumeQueue
 from tenure.backends.contract import required
 from tenure.backends.parts import QueueCounts
 from tenure.backends.records import WorkerRecord
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
 from tenure.cli.arguments import parse_seconds
+from tenure.cli.audit import audited, why_option
 from tenure.cli.errors import CommandError
 from tenure.cli.output import LiveLine
 from tenure.cli.queue_names import find_queue
+from tenure.cli.remote import RemoteDashboard, remote_dashboard
 from tenure.cli.tables import Column, print_rows
 from tenure.errors import SettingsError
 from tenure.guards.states import Paused
@@ -50,9 +54,14 @@ def queues() -> None:
 @output.json_option
 def list_(handlers: bool, as_json: bool) -> None:
     """List queues: their jobs per state, how many workers serve them, and which are paused."""
-    with any_app() as app:
-        names = known_queues(app)
-        found, columns = (_handler_rows(app, names), _HANDLER_COLUMNS) if handlers else (_rows(app, names), _COLUMNS)
+    columns = _HANDLER_COLUMNS if handlers else _COLUMNS
+    if (remote := remote_dashboard()) is not None:
+        remote.refuse(handlers, "--handlers")
+        found = list(map(_remote_row, _remote_queues(remote)))
+    else:
+        with any_app() as app:
+            names = known_queues(app)
+            found = _handler_rows(app, names) if handlers else _rows(app, names)
     if as_json:
         output.print_json(found)
     else:
@@ -65,19 +74,35 @@ def list_(handlers: bool, as_json: bool) -> None:
 @output.json_option
 def pause(queues: tuple[str, ...], reason: str | None, as_json: bool) -> None:
     """Stop workers from leasing jobs of these queues until they are resumed. Running jobs continue."""
+    if (remote := remote_dashboard()) is not None:
+        changed = {
+            queue: bool(remote.act(PauseQueue(queue=queue, reason=reason), reason).counts["paused"]) for queue in queues
+        }
+        _print_changes(changed, as_json, "paused", "was paused before")
+        return
     with any_app() as app:
         names = [find_queue(app, queue) for queue in queues]
-        changed = {queue: app.guards.pause(queue, reason) for queue in names}
+        with audited(app, "queue.pause", names, reason) as counts:
+            changed = {queue: app.guards.pause(queue, reason) for queue in names}
+            counts["paused"] = sum(changed.values())
     _print_changes(changed, as_json, "paused", "was paused before")
 
 
 @queues.command()
 @_queues_argument
+@why_option
 @output.json_option
-def resume(queues: tuple[str, ...], as_json: bool) -> None:
+def resume(queues: tuple[str, ...], why: str | None, as_json: bool) -> None:
     """Let workers lease jobs of these queues again."""
+    if (remote := remote_dashboard()) is not None:
+        changed = {queue: bool(remote.act(ResumeQueue(queue=queue), why).counts["resumed"]) for queue in queues}
+        _print_changes(changed, as_json, "resumed", "was not paused")
+        return
     with any_app() as app:
-        changed = {queue: app.guards.resume(queue) for queue in [find_queue(app, each) for each in queues]}
+        names = [find_queue(app, queue) for queue in queues]
+        with audited(app, "queue.resume", names, why) as counts:
+            changed = {queue: app.guards.resume(queue) for queue in names}
+            counts["resumed"] = sum(changed.values())
     _print_changes(changed, as_json, "resumed", "was not paused")
 
 
@@ -86,18 +111,47 @@ def resume(queues: tuple[str, ...], as_json: bool) -> None:
 @click.option("--timeout", metavar="TIME", help="Give up after this time, with exit code 1.")
 def drain(queues: tuple[str, ...], timeout: str | None) -> None:
     """Wait until no job of these queues is ready, parked or running. Of a paused queue, only until none runs."""
-    with any_app() as app, LiveLine(sys.stderr) as line:
-        if app.backend.queues is None:
-            raise CommandError("this backend does not count jobs, so it does not know when a queue is empty")
-        limit = parse_seconds(timeout, "--timeout") if timeout else float("inf")
-        deadline = time.monotonic() + limit
-        names = [find_queue(app, queue) for queue in queues]
-        while left := _count_left(app, app.backend.queues, names):
-            line.show(f"{left} jobs left")
-            if time.monotonic() >= deadline:
-                raise QueueNotEmpty(f"{left} jobs are left after {limit:g} s; check that a worker serves the queue")
-            time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+    limit = parse_seconds(timeout, "--timeout") if timeout else float("inf")
+    with LiveLine(sys.stderr) as line:
+        if (remote := remote_dashboard()) is not None:
+            names = list(queues)
+            _wait_until_empty(lambda: _count_remote(remote, names), limit, line)
+        else:
+            with any_app() as app:
+                backend = app.backend.queues
+                if backend is None:
+                    raise CommandError("this backend does not count jobs, so it does not know when a queue is empty")
+                names = [find_queue(app, queue) for queue in queues]
+                _wait_until_empty(lambda: _count_left(app, backend, names), limit, line)
     click.echo(f"{', '.join(map(output.format_value, names))}: nothing left")
+
+
+def _wait_until_empty(count: Callable[[], int], limit: float, line: LiveLine) -> None:
+    deadline = time.monotonic() + limit
+    while left := count():
+        line.show(f"{left} jobs left")
+        if time.monotonic() >= deadline:
+            raise QueueNotEmpty(f"{left} jobs are left after {limit:g} s; check that a worker serves the queue")
+        time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+
+
+def _remote_queues(remote: RemoteDashboard) -> list[QueueFigures]:
+    return [row.figures for row in remote.read(QueuesQuery()).queues]
+
+
+def _remote_row(queue: QueueFigures) -> dict[str, Any]:
+    return {
+        "queue": queue.name,
+        **{state: getattr(queue, state) for state in ("ready", "delayed", "parked", "leased", "dead")},
+        "workers": queue.workers,
+        "paused_since": queue.paused_since,
+        "reason": queue.pause_reason,
+    }
+
+
+def _count_remote(remote: RemoteDashboard, names: Sequence[str]) -> int:
+    found = [queue for queue in _remote_queues(remote) if queue.name in names]
+    return sum(each.leased + (0 if each.paused_since else each.ready + each.parked) for each in found)
 
 
 def known_queues(app: Tenure) -> list[str]:

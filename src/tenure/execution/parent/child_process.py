@@ -30,6 +30,9 @@ _READ_BYTES = 1 << 16
 _EXIT_POLL_SECONDS = 0.001
 _KILL_TIMEOUT = 10.0  # the kernel ends a killed process at once, unless the process waits for a device
 _STDERR_LINES = 20
+# For the end of the standard error of a child that ended: 0.2 s lost its last lines on a busy machine. Only a child
+# that left a process behind, which can still write there, takes all of it.
+_LAST_LINES_SECONDS = 1.0
 _MAX_STDERR_LINE = 1 << 16  # bytes; a longer line is split
 _STDERR = 2
 _ERASE_LINE = b"\x1b[2K"  # removes a progress line under the cursor
@@ -194,7 +197,7 @@ class ChildProcess:
         os.close(self._quiet_reports)
         self.memory.close()
         self.raw_output.close()
-        return ExitReport(how, default_redactor().text(self._stderr.last_lines(wait=0.2)))
+        return ExitReport(how, default_redactor().text(self._stderr.last_lines(_LAST_LINES_SECONDS)))
 
     def _exits_within(self, seconds: float) -> bool:
         give_up = time.monotonic() + seconds

@@ -2,7 +2,7 @@
 
 The kind of child decides what one child does with its jobs: one at a time, on threads, or on an event loop (`child/`).
 Everything here runs in the worker's process, in the thread that calls `serve`; only the requests (`stop_now`,
-`reload`, `lose`, `cancel`) and `progress` are called from other threads.
+`reload`, `lose`, `cancel`), `progress`, `running` and `child_pids` are called from other threads.
 """
 
 import logging
@@ -62,6 +62,7 @@ class ChildProcessRunner:
         self._reload = False
         self._requests = StopRequests()
         self._progress: list[tuple[Any, Progress]] = []
+        self._running: list[tuple[Attempt, float]] = []
 
     def serve(self, source: Source, done: Done) -> None:
         self._source, self._done = source, done
@@ -99,6 +100,12 @@ class ChildProcessRunner:
 
     def progress(self) -> Sequence[tuple[Any, Progress]]:
         return self._progress
+
+    def running(self) -> Sequence[tuple[Attempt, float]]:
+        return self._running
+
+    def child_pids(self) -> Sequence[int]:
+        return [child.pid for child in list(self._pool.children)]
 
     def _fill_pool(self) -> None:
         if self._reload:
@@ -152,6 +159,7 @@ class ChildProcessRunner:
         self._requests.forget_old(now)
         self._progress = [item for child in self._pool.children for item in _progress(child)]
         leases_end = now + self._source.seconds_left()
+        running: list[tuple[Attempt, float]] = []
         for child in list(self._pool.children):
             child.memory.set_leases_end(leases_end)
             self._read_reports(child)  # those that did not wake this process
@@ -160,6 +168,7 @@ class ChildProcessRunner:
             self._pool.check(child, now)
             child.raw_output.trim()
             ages = _ages(child, now)
+            running += [(child.pending[ticket], now - age) for ticket, age in ages.items()]
             self._forward_cancels(child, ages, now)
             stops = self._stop_reasons(child, ages, now)
             # The child may start its next job between the ticket and the time of a slot, so they are read twice.
@@ -170,6 +179,7 @@ class ChildProcessRunner:
                 self._on_child_exit(child, stops, blame, child.wait_for_exit(0))
             elif len(child.pending) > len(ages):
                 self._check_waiting_orders(child, ages, now)
+        self._running = running
 
     def _forward_cancels(self, child: ChildProcess, ages: Mapping[int, float], now: float) -> None:
         """Pass cancel requests on to a child, and note whether it will be killed soon."""

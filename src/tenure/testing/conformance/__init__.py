@@ -17,6 +17,7 @@ _MODULES = (
     *(
         "history",
         "job_pages",
+        "recent_jobs",
         "tags",
         "concurrency",
         "cancellation",
@@ -27,12 +28,14 @@ _MODULES = (
         "store",
         "ledger",
         "archive",
+        "audit",
         "outage",
     ),
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
 
 from tenure.testing.conformance.archive import ArchiveConformance  # noqa: E402
+from tenure.testing.conformance.audit import AuditTests  # noqa: E402
 from tenure.testing.conformance.cancellation import CancellationTests  # noqa: E402
 from tenure.testing.conformance.concurrency import ConcurrencyTests  # noqa: E402
 from tenure.testing.conformance.dead_letters import DeadLetterTests  # noqa: E402
@@ -47,6 +50,7 @@ from tenure.testing.conformance.outage import OutageConformance  # noqa: E402
 from tenure.testing.conformance.parking import ParkingTests  # noqa: E402
 from tenure.testing.conformance.payloads import PayloadTests  # noqa: E402
 from tenure.testing.conformance.put import PutTests  # noqa: E402
+from tenure.testing.conformance.recent_jobs import RecentJobsTests  # noqa: E402
 from tenure.testing.conformance.records import PrefixTests, RecordTests  # noqa: E402
 from tenure.testing.conformance.renewal import RenewalTests  # noqa: E402
 from tenure.testing.conformance.reschedule import RescheduleTests  # noqa: E402
@@ -79,12 +83,14 @@ class BackendConformance(
     QueueAgeTests,
     HistoryTests,
     JobPageTests,
+    RecentJobsTests,
     TagTests,
     ConcurrencyTests,
     CancellationTests,
     EndTests,
     RescheduleTests,
     ParkingTests,
+    AuditTests,
 ):
     """Each test checks one promise; a test that needs a capability which the backend lacks is skipped and names it.
 

@@ -8,8 +8,8 @@ import pytest
 Test = TypeVar("Test", bound=Callable[..., None])
 
 PARTS = (
-    *("jobs", "payloads", "queues", "dead_letters", "control", "ends", "workers", "stats"),
-    *("guards", "parking", "unique", "ledger", "archive"),
+    *("jobs", "recent", "payloads", "queues", "dead_letters", "control", "ends", "workers", "stats"),
+    *("guards", "parking", "unique", "ledger", "archive", "audit"),
 )
 SHARED = "Shared"  # other processes can open it by its URL; messages and leases survive the process
 EVERY = frozenset({*PARTS, SHARED})

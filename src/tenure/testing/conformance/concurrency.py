@@ -61,7 +61,7 @@ class ConcurrencyTests:
     def test_puts_from_many_threads_are_all_stored(self, backend: FullBackend) -> None:
         with ThreadPoolExecutor(THREADS) as threads:
             list(threads.map(backend.put, [make_many(range(first, first + 25)) for first in range(0, 500, 25)]))
-        assert sorted(drain(backend, 100)) == list(range(500))
+        assert sorted(drain(backend, 100, expected=500)) == list(range(500))
 
     def test_one_message_raced_for_by_many_threads_is_settled_once(self, backend: FullBackend) -> None:
         backend.put(make_many(range(1)))

@@ -22,13 +22,14 @@ from tenure.testing.conformance.messages import (
     numbers,
     put_and_take,
     take,
+    take_all,
 )
 
 
 def kill(backend: FullBackend, *messages: int, queue: str = QUEUE) -> None:
     """Put these messages and abandon each."""
     backend.put([make(number, queue=queue) for number in messages])
-    leases = take(backend, len(messages), queue)
+    leases = take_all(backend, len(messages), queue)
     backend.abandon([Abandon(lease=lease, reason="failed") for lease in leases])
 
 
@@ -233,7 +234,7 @@ class DeadLetterTests:
     def test_many_dead_letters_can_be_replayed_at_once(self, backend: FullBackend) -> None:
         kill(backend, *range(300))
         assert len(backend.dead_letters.replay([message.id for message in make_many(range(300))])) == 300
-        assert drain(backend, 100) == list(range(300))
+        assert drain(backend, 100, expected=300) == list(range(300))
 
     @needs("dead_letters", ADDED_LETTERS)
     def test_a_buried_message_is_a_dead_letter_that_was_never_leased(self, backend: FullBackend) -> None:

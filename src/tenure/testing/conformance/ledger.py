@@ -81,10 +81,17 @@ class LedgerConformance:
         backend.ledger.enter([entry(2), entry(4, "clean"), entry(5, "clean")])
         assert backend.ledger.last_ticks() == {"report": FIRST + 3 * MINUTE, "clean": FIRST + 5 * MINUTE}
 
+    def test_a_tick_that_was_run_by_hand_is_recorded_and_is_not_the_latest(self, backend: FullBackend) -> None:
+        by_hand = FIRST + 2 * MINUTE + 1
+        backend.ledger.enter([entry(1), entry(2, tick=by_hand), entry(3, "clean", tick=by_hand)])
+        assert backend.ledger.last_ticks() == {"report": FIRST + MINUTE}
+        assert [tick.tick for tick in backend.ledger.history("report")] == [by_hand, FIRST + MINUTE]
+        assert [tick.tick for tick in backend.ledger.history("clean")] == [by_hand]
+
     def test_a_tick_of_the_future_is_not_the_latest_until_its_time_has_come(
         self, backend: FullBackend, clock: AdvancingClock
     ) -> None:
-        soon = backend.ledger.time() + 2_000_000
+        soon = backend.ledger.time() // 1_000_000 * 1_000_000 + 2_000_000
         backend.ledger.enter([entry(1), entry(2), entry(3, tick=soon), entry(4, "clean", tick=soon + 86_400_000_000)])
         assert backend.ledger.last_ticks() == {"report": FIRST + 2 * MINUTE}
         clock.advance(2.1)
@@ -113,6 +120,16 @@ class LedgerConformance:
         backend.ledger.note([Note(id_of(1), "succeeded")])
         assert backend.ledger.note([Note(id_of(1), "enqueued")]) == []
         assert backend.ledger.note([Note(id_of(1), "succeeded")]) == []
+
+    def test_histories_are_the_newest_ticks_of_several_schedules(self, backend: FullBackend) -> None:
+        names = [f"schedule {number}" for number in range(120)]
+        ticks = [entry(4 * place + number, name) for place, name in enumerate(names) for number in range(4)]
+        backend.ledger.enter(ticks)
+        found = backend.ledger.histories([*names, "unknown", 'it\'s "quoted"'], limit=3)
+        assert list(found) == [*names, "unknown", 'it\'s "quoted"']
+        assert found == {name: backend.ledger.history(name, limit=3) for name in found}
+        assert [tick.id for tick in found["schedule 7"]] == [id_of(31), id_of(30), id_of(29)]
+        assert backend.ledger.histories([]) == {}
 
     def test_history_is_of_one_schedule_and_the_newest_first(self, backend: FullBackend) -> None:
         backend.ledger.enter([entry(number, state="skipped" if number % 2 else "enqueued") for number in range(5)])

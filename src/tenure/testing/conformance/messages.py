@@ -1,5 +1,6 @@
 """Messages, leases and records for the tests of the suites, and the short functions that they share."""
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from tenure.backends.contract import Backend
 from tenure.backends.ledger import Ledger
 from tenure.backends.messages import Ack, Lease, Message, Nack
 from tenure.backends.parts import (
+    AuditLog,
     DeadLetters,
     JobArchive,
     JobControl,
@@ -17,6 +19,7 @@ from tenure.backends.parts import (
     Parking,
     Payloads,
     QueueCounts,
+    RecentJobs,
     StatsStore,
     UniqueJobs,
     WorkerRegistry,
@@ -28,12 +31,14 @@ from tenure.guards.store import Store
 QUEUE = "mail"
 OTHER = "reports"
 LEASE = 1.0  # short, because the clock of a broker can only be advanced by waiting
+DELIVERY_SECONDS = 30.0  # only a backend that lost a message reaches it
 
 
 class FullBackend(Backend):
     """For type checkers: a backend with every part. A test marks the parts that it needs with `needs`."""
 
     jobs: Jobs
+    recent: RecentJobs
     payloads: Payloads
     queues: QueueCounts
     dead_letters: DeadLetters
@@ -46,6 +51,7 @@ class FullBackend(Backend):
     unique: UniqueJobs
     ledger: Ledger
     archive: JobArchive
+    audit: AuditLog
 
 
 class AdvancingClock:
@@ -79,9 +85,19 @@ def take(backend: Backend, limit: int = 1, *queues: str) -> list[Lease]:
     return backend.lease(queues or (QUEUE,), limit=limit, seconds=LEASE)
 
 
+def take_all(backend: Backend, count: int, queue: str = QUEUE) -> list[Lease]:
+    """Leases on exactly so many messages: one call may grant fewer, since a broker returns what has arrived."""
+    leases: list[Lease] = []
+    give_up = time.monotonic() + DELIVERY_SECONDS
+    while len(leases) < count and time.monotonic() < give_up:
+        leases += backend.lease((queue,), limit=count - len(leases), seconds=LEASE, wait=0.5)
+    assert len(leases) == count, f"{len(leases)} of {count} messages were leased"
+    return leases
+
+
 def put_and_take(backend: Backend, *messages: Message) -> list[Lease]:
     backend.put(messages)
-    return take(backend, len(messages))
+    return take_all(backend, len(messages))
 
 
 def numbers(leases: Sequence[Lease]) -> list[int]:
@@ -89,10 +105,15 @@ def numbers(leases: Sequence[Lease]) -> list[int]:
     return [int(lease.id.rpartition("-")[2]) for lease in leases]
 
 
-def drain(backend: Backend, limit: int, *queues: str) -> list[int]:
-    """Lease and ack batches until nothing is ready; which messages came, in what order."""
+def drain(backend: Backend, limit: int, *queues: str, expected: int = 0) -> list[int]:
+    """Lease and ack batches until nothing is ready; which messages came, in what order.
+
+    While fewer than `expected` came, wait for more: a busy broker may deliver nothing for a moment.
+    """
     seen: list[int] = []
-    while leases := take(backend, limit, *queues):
+    while leases := backend.lease(
+        queues or (QUEUE,), limit=limit, seconds=LEASE, wait=DELIVERY_SECONDS if len(seen) < expected else 0.0
+    ):
         seen += numbers(leases)
         backend.ack([Ack(lease=lease) for lease in leases])
     return seen

@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Callable
 
+from msgspec import structs
+
 from tenure.backends.contract import Backend
 from tenure.backends.messages import Ack
 from tenure.backends.url import open_backend
@@ -32,12 +34,19 @@ def cancel(backend: FullBackend, *ids: str) -> None:
     backend.control.cancel(ids)
 
 
+def audit(backend: FullBackend, id: str, new_id: str) -> None:
+    """Save a copy of an audit record under a new id."""
+    found = backend.audit.find(id)
+    if found is not None:
+        backend.audit.save(structs.replace(found, id=new_id))
+
+
 def say(*lines: str) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
 
 
-VERBS: dict[str, Callable[..., None]] = {"drain": drain, "hold": hold, "put": put, "cancel": cancel}
+VERBS: dict[str, Callable[..., None]] = {"drain": drain, "hold": hold, "put": put, "cancel": cancel, "audit": audit}
 
 
 def main(verb: str, url: str, *arguments: str) -> None:

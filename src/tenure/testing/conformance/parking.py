@@ -81,7 +81,22 @@ class ParkingTests:
         hold(backend, LOCK)
         parked(backend, 1)
         assert (known(backend).state, known(backend).waits_for) == ("parked", LOCK.key)
+        (listed,), _ = backend.jobs.page("parked", QUEUE, limit=5)
+        assert listed.waits_for == LOCK.key
+        if backend.recent is not None:
+            (newest,), _ = backend.recent.page(limit=5)
+            assert newest.waits_for == LOCK.key
         assert backend.queues.counts()[QUEUE]["parked"] == 1
+
+    @needs("parking")
+    def test_the_jobs_that_wait_for_a_key_are_counted_by_queue(self, backend: FullBackend) -> None:
+        hold(backend, LOCK)
+        parked(backend, 1, 2)
+        backend.put([make(3, queue=OTHER)])
+        park(backend, take(backend, 1, OTHER))
+        assert backend.parking.waiters([LOCK.key, "lock:free"], 10) == {LOCK.key: {QUEUE: 2, OTHER: 1}}
+        assert sum(backend.parking.waiters([LOCK.key], 2)[LOCK.key].values()) == 2
+        assert backend.parking.waiters([], 2) == {}
 
     @needs("parking")
     def test_a_release_wakes_the_head_and_nobody_else(self, backend: FullBackend) -> None:

@@ -108,4 +108,4 @@ class PutTests:
 
     def test_a_large_put_is_stored_whole(self, backend: FullBackend) -> None:
         backend.put(make_many(range(500)))
-        assert drain(backend, 100) == list(range(500))
+        assert drain(backend, 100, expected=500) == list(range(500))

@@ -4,7 +4,7 @@ import pytest
 
 from tenure.backends.messages import Abandon, Ack, Terminal
 from tenure.backends.parts import HEAD_BYTES
-from tenure.events import JOB_STATES
+from tenure.events import END_STATES, JOB_STATES
 from tenure.testing.conformance.capabilities import needs
 from tenure.testing.conformance.messages import (
     OTHER,
@@ -27,6 +27,15 @@ def end(backend: FullBackend, *messages: int, queue: str = QUEUE, state: Termina
     backend.put([make(number, queue=queue) for number in messages])
     backend.ack([Ack(lease=lease, state=state) for lease in take(backend, len(messages), queue)])
     return known(backend, messages[-1]).finished_at or 0
+
+
+def finish(backend: FullBackend, number: int, state: str) -> None:
+    """Put and end a message; also as a dead letter."""
+    (lease,) = put_and_take(backend, make(number))
+    if state == "dead":
+        backend.abandon([Abandon(lease=lease, reason="failed")])
+    else:
+        backend.ack([Ack(lease=lease, state=state)])  # type: ignore[arg-type]
 
 
 def scan(backend: FullBackend, limit: int) -> list[bytes]:
@@ -115,6 +124,50 @@ class RecordTests:
     @needs("jobs")
     def test_an_empty_backend_counts_nothing(self, backend: FullBackend) -> None:
         assert backend.queues.counts() == {}
+
+    @needs("queues")
+    def test_a_backend_without_jobs_counts_no_ends(self, backend: FullBackend) -> None:
+        assert [backend.queues.ended_since(state, QUEUE, 0, 10) for state in END_STATES] == [0] * len(END_STATES)
+
+    @needs("jobs", "queues", "dead_letters")
+    @pytest.mark.parametrize("state", END_STATES)
+    def test_ends_are_counted_from_a_time_on(self, backend: FullBackend, clock: AdvancingClock, state: str) -> None:
+        moments = []
+        for number in range(5):
+            finish(backend, number, state)
+            moments.append(known(backend, number).finished_at or 0)
+            clock.advance(0.1)
+        assert [backend.queues.ended_since(state, QUEUE, moment, 10) for moment in moments] == [5, 4, 3, 2, 1]
+        assert backend.queues.ended_since(state, QUEUE, moments[2] + 1, 10) == 2
+        assert backend.queues.ended_since(state, QUEUE, moments[4] + 1, 10) == 0
+
+    @needs("jobs", "queues", "dead_letters")
+    @pytest.mark.parametrize("state", END_STATES)
+    def test_ends_are_counted_up_to_a_limit(self, backend: FullBackend, state: str) -> None:
+        for number in range(5):
+            finish(backend, number, state)
+        assert [backend.queues.ended_since(state, QUEUE, 0, limit) for limit in (1, 4, 5, 6)] == [1, 4, 5, 5]
+
+    @needs("jobs", "queues", "dead_letters")
+    def test_only_the_ends_of_one_state_and_queue_are_counted(self, backend: FullBackend) -> None:
+        end(backend, 1, 2, 3)
+        end(backend, 4, 5, queue=OTHER)
+        end(backend, 6, state="expired")
+        finish(backend, 7, "dead")
+        put_and_take(backend, make(8))
+        backend.put([make(9), make(10, delay=60)])
+        expected = {"done": 3, "dead": 1, "cancelled": 0, "expired": 1}
+        assert {state: backend.queues.ended_since(state, QUEUE, 0, 10) for state in END_STATES} == expected
+        assert backend.queues.ended_since("done", OTHER, 0, 10) == 2
+        assert backend.queues.ended_since("done", "none", 0, 10) == 0
+
+    @needs("jobs", "queues", "dead_letters")
+    def test_a_job_that_is_replayed_or_deleted_is_no_longer_counted_as_ended(self, backend: FullBackend) -> None:
+        end(backend, 1, 2)
+        finish(backend, 3, "dead")
+        backend.dead_letters.replay([id_of(3)])
+        backend.jobs.delete([id_of(1)])
+        assert [backend.queues.ended_since(state, QUEUE, 0, 10) for state in ("done", "dead")] == [1, 0]
 
     @needs("jobs", "control")
     def test_a_scan_shows_the_beginning_of_every_message_that_has_not_ended(self, backend: FullBackend) -> None:

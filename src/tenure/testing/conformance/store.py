@@ -133,6 +133,16 @@ class StoreConformance:
         assert set(store.search("", 100)[1]) >= set(names)
         assert store.search("none:", 10)[1] == {}
 
+    def test_keys_are_listed_page_by_page(self, store: Store, clock: AdvancingClock) -> None:
+        store.change([setting(f"lock:{name}", name) for name in "abdef"])
+        store.change([setting(f"lock:{name}", name, seconds=SOON) for name in ("a1", "c")])
+        clock.advance(SOON + 0.1)
+        assert list(store.search("lock:", 2)[1]) == ["lock:a", "lock:b"]
+        assert list(store.search("lock:", 2, "lock:b")[1]) == ["lock:d", "lock:e"]
+        assert list(store.search("lock:", 2, "lock:e")[1]) == ["lock:f"]
+        assert list(store.search("lock:e", 2, "lock:a")[1]) == ["lock:e"]
+        assert store.search("lock:", 2, "lock:f")[1] == {}
+
     def test_many_threads_lose_no_count(self, store: Store) -> None:
         with ThreadPoolExecutor(4) as threads:
             runs = [threads.submit(lambda: [store.change([counting("n")])[0] for _ in range(50)]) for _ in range(4)]

@@ -14,7 +14,10 @@ for i = 2, #ARGV, 6 do
     redis.call('ZADD', key('of:' .. schedule), tick, id)
     redis.call('ZADD', key(ended[state] and 'ended' or 'open'), now, id)
     local last = redis.call('HGET', key('last'), schedule)
-    if not last or tonumber(last) < tonumber(tick) then redis.call('HSET', key('last'), schedule, tick) end
+    local by_hand = string.sub(tick, -6) ~= '000000'  -- such a tick does not count as the latest
+    if not by_hand and (not last or tonumber(last) < tonumber(tick)) then
+      redis.call('HSET', key('last'), schedule, tick)
+    end
     new[#new + 1] = id
   end
 end
