@@ -1,17 +1,22 @@
 """A worker is killed: its children die with it, its jobs come back, and none is lost."""
 
 import signal
+import subprocess
+import sys
 
 import pytest
+
+from tests.support.waiting import WAIT_SECONDS
 
 CHILDREN = ["process", "threads", "event_loop"]
 
 
 @pytest.mark.parametrize("runner", CHILDREN)
 def test_the_children_of_a_killed_worker_die_with_it(site, runner, nobody_left):
-    site.shop.hold.enqueue()
-    worker = site.work(runner)
-    site.wait_for("started")
+    for _ in range(2):
+        site.shop.hold.enqueue()
+    worker = site.work(runner, 2)
+    site.wait_for("started", times=2)  # no child is still starting: on a busy machine that takes long
     assert worker.children()
     worker.send(signal.SIGKILL)
     nobody_left(worker)
@@ -23,6 +28,14 @@ def test_children_die_with_their_worker_even_while_they_call_c_with_the_interpre
     site.wait_for("started")
     worker.send(signal.SIGKILL)
     nobody_left(worker)
+
+
+def test_a_child_imports_little_before_it_sees_to_it_that_it_dies_with_its_worker():
+    code = "import sys, tenure.cli.process.child as child; print(child.die_with_parent.__name__, *sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True, timeout=WAIT_SECONDS
+    )
+    assert {"asyncio", "msgspec", "die_with_parent"} & set(done.stdout.split()) == {"die_with_parent"}
 
 
 @pytest.mark.slow

@@ -1,14 +1,10 @@
-"""How a child process starts: end with the parent, leave signals to the parent, then serve orders in one of three ways.
+"""How a child process starts: leave signals to the parent, then serve orders in one of three ways.
 
-The program is `tenure.cli.process.child`: it calls the functions of this module in their order here.
+The program is `tenure.cli.process.child_jobs`: it calls the functions of this module in their order here.
 """
 
-import ctypes
 import os
 import signal
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterable
 from types import FrameType
 
@@ -19,25 +15,6 @@ from tenure.execution.child.process import run_one_at_a_time
 from tenure.execution.child.threads import run_on_threads
 from tenure.execution.protocol import PARENT_SIGNALS
 from tenure.execution.shared_memory import SharedMemory
-
-_PR_SET_PDEATHSIG = 1
-_PARENT_POLL_SECONDS = 0.5
-
-
-def die_with_parent(parent: int) -> None:
-    """Have this process killed when its parent ends; exit now if the parent has ended already."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    else:
-        threading.Thread(target=_exit_after, args=(parent,), name="tenure-parent", daemon=True).start()
-    if os.getppid() != parent:
-        os._exit(0)
-
-
-def _exit_after(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_PARENT_POLL_SECONDS)
-    os._exit(0)
 
 
 def leave_signals_to_parent() -> None:
