@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from email.message import EmailMessage
 
 
+_CUT_AGAIN_SECONDS = 0.05
+
+
 class Mailer:
     """Opens one connection for each mail: mails are few."""
 
@@ -45,14 +48,14 @@ class Mailer:
         """A connection that is ready to send; a timer closes it when the time is up."""
         import smtplib
 
-        time_up = threading.Event()
+        time_up, has_ended = threading.Event(), threading.Event()
         connection: smtplib.SMTP = _create(self._mail, self._tls if self._mail.security == "tls" else None)
 
         def cut() -> None:
+            """Try until it succeeds: while the client connects or starts TLS, there is no socket to shut down."""
             time_up.set()
-            if connection.sock is not None:
-                with suppress(OSError):
-                    connection.sock.shutdown(socket.SHUT_RDWR)
+            while not (_shut_down(connection.sock) or has_ended.wait(_CUT_AGAIN_SECONDS)):
+                pass
 
         timer = threading.Timer(self._mail.timeout, cut)
         timer.daemon = True
@@ -68,6 +71,7 @@ class Mailer:
                 raise TimeoutError(f"it took longer than {self._mail.timeout:g} s") from error
             raise
         finally:
+            has_ended.set()
             timer.cancel()
             connection.close()
 
@@ -99,6 +103,17 @@ def _create(mail: Mail, tls: "ssl.SSLContext | None") -> "smtplib.SMTP":
         connection = smtplib.SMTP_SSL(local_hostname=name, timeout=mail.timeout, context=tls)
     connection._host = mail.host  # type: ignore[attr-defined]  # TLS needs it, and only the constructor sets it
     return connection
+
+
+def _shut_down(sock: socket.socket | None) -> bool:
+    """Whether there was a connection to shut down."""
+    if sock is None:
+        return False
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return False
+    return True
 
 
 def _compose(notice: RenderedNotice, sender: str, addresses: Sequence[str]) -> "EmailMessage":

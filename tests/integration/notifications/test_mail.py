@@ -1,5 +1,6 @@
 """Mail to a real server: TLS, login, deadline."""
 
+import smtplib
 import time
 
 import pytest
@@ -78,8 +79,22 @@ def test_a_server_that_falls_silent_is_left_at_the_deadline(mail_server):
 def test_a_server_that_drips_is_cut_off_at_the_deadline(mail_server):
     box = mail_server()
     box.drips = True
-    with pytest.raises(NotDelivered, match=r"longer than 0\.5 s"):
+    with pytest.raises(NotDelivered, match=r"longer than 0\.5 s|timed out"):
         postman(box, security="none", timeout=0.5).deliver(["ops@example.com"], LETTER)
+
+
+def test_the_deadline_holds_although_it_passes_before_there_is_a_connection(mail_server, monkeypatch):
+    box = mail_server()
+    box.drips = True
+    connect = smtplib.SMTP._get_socket
+
+    def connect_late(*given):
+        time.sleep(0.3)  # longer than the mail may take
+        return connect(*given)
+
+    monkeypatch.setattr(smtplib.SMTP, "_get_socket", connect_late)
+    with pytest.raises(NotDelivered, match=r"longer than 0\.1 s|timed out"):
+        postman(box, security="none", timeout=0.1).deliver(["ops@example.com"], LETTER)
 
 
 def test_nobody_there_is_told():
