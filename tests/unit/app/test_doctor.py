@@ -1,8 +1,12 @@
-"""Each check of the doctor, from facts alone."""
+"""Each check of the doctor, from facts alone, and the measurement of clocks."""
+
+from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
 
+from tenure import Tenure
+from tenure.app.doctor import collect
 from tenure.app.doctor.checks import CHECKS, examine
 from tenure.app.doctor.facts import Deaths, DoctorFacts, Keys, Sample, ScheduleFacts, Timing, UnrunnableJob
 from tenure.backends.records import Fact, PayloadSize
@@ -119,3 +123,14 @@ def test_long_lists_are_cut():
     findings = examine(structs.replace(BARE, unserved={f"q{n}": 1 for n in range(9)}))
     (found,) = [each for each in findings if each.check == "workers"]
     assert found.text.endswith("q4 (1 ready) and 4 more")
+
+
+def test_a_slow_answer_is_not_taken_for_a_wrong_clock(monkeypatch):
+    """The server read its clock at the begin of an answer that took six seconds; the next answers take no time."""
+    times = iter([0.0, 6.0, 6.0, 6.0, 6.0, 6.0])
+    with Tenure("memory://") as app:
+        server = iter([0, 6_000_000, 6_000_000, 6_000_000])
+        monkeypatch.setattr(app.parts().ledger, "time", lambda: next(server))
+        monkeypatch.setattr(collect, "time", SimpleNamespace(time=lambda: next(times)))
+        facts = collect.collect_facts(app, has_handlers=True)
+    assert facts.skew == 0.0
