@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from tenure.app.dashboard.action_record import ActionRecord
-from tenure.app.dashboard.job import JobPage, OneJobQuery
+from tenure.app.dashboard.job import JobDetails, OneJobQuery
 from tenure.app.dashboard.job_actions import CancelJobs, RescheduleJobs, RetryJobs
 from tenure.app.dashboard.job_now import Clause
 from tenure.app.dashboard.job_rows import JobRow
@@ -225,7 +225,7 @@ def _text(clause: Clause) -> str:
     return " ".join(part for part in (clause.text, at, seconds, clause.rest) if part)
 
 
-def _title(page: JobPage) -> dict[str, Any]:
+def _title(page: JobDetails) -> dict[str, Any]:
     answer = page.explanation[0].text if page.explanation else None
     return {"id": page.id, "state": page.state, "job": page.handler, "name": page.name, "explanation": answer}
 

@@ -119,7 +119,7 @@ def time_axis(start: datetime, end: datetime, count: int = 3) -> tuple[Tick, ...
 
 
 @dataclass(frozen=True)
-class Series:
+class ChartSeries:
     """A line of a figure; its style is ink, grey, dashed, or the tone of the one state that it measures."""
 
     name: str
@@ -134,12 +134,12 @@ class Plot:
     """What a figure draws: the browser takes the numbers from the table, the labels from here."""
 
     times: Sequence[datetime]
-    series: Sequence[Series]
+    series: Sequence[ChartSeries]
     x_axis: tuple[Tick, ...]
     y_axis: tuple[Tick, ...]
 
 
-def plot(times: Sequence[datetime], series: Sequence[Series], unit: str = "", labels: int = 3) -> Plot:
+def plot(times: Sequence[datetime], series: Sequence[ChartSeries], unit: str = "", labels: int = 3) -> Plot:
     """The figure of these series, which have one value for each time."""
     highest = max((value for each in series for value in each.values if value is not None), default=0)
     x_axis = time_axis(times[0], times[-1], labels) if len(times) > 1 else ()

@@ -32,7 +32,7 @@ class NavGroup(Struct, frozen=True):
     entries: tuple[NavEntry, ...]
 
 
-class Shell(Struct, frozen=True, kw_only=True):
+class PageFrame(Struct, frozen=True, kw_only=True):
     """The frame of a page: what the top bar, the navigation and the foot show.
 
     `assets` changes with every change of a static file; `may_sign_out` is False where no session of ours is used.
@@ -98,9 +98,9 @@ def shell_for(
     preferences: Preferences,
     address: Address,
     counts: Mapping[str, tuple[str, str]],
-) -> Shell:
+) -> PageFrame:
     """`counts` are the texts and tones beside entries of the navigation."""
-    return Shell(
+    return PageFrame(
         app=place.app,
         environment=place.environment,
         backend=place.backend,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tenure.web.charts import Series, meter, nice_top, plot, sparkline, strip, time_axis, value_axis
+from tenure.web.charts import ChartSeries, meter, nice_top, plot, sparkline, strip, time_axis, value_axis
 
 START = datetime(2026, 11, 15, 13, 32, tzinfo=UTC)
 
@@ -97,9 +97,9 @@ def test_a_window_of_days_is_labelled_with_dates() -> None:
 
 
 def test_a_figure_without_values_still_has_its_axes() -> None:
-    figure = plot([START, START + timedelta(hours=1)], [Series("done", [None, None])])
+    figure = plot([START, START + timedelta(hours=1)], [ChartSeries("done", [None, None])])
     assert [tick.label for tick in figure.y_axis] == ["0", "0.5", "1"]
 
 
 def test_a_figure_of_one_time_has_no_axis_of_time() -> None:
-    assert plot([START], [Series("done", [1])]).x_axis == ()
+    assert plot([START], [ChartSeries("done", [1])]).x_axis == ()

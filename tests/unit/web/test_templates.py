@@ -59,7 +59,7 @@ def test_no_text_of_the_frame_becomes_markup(name: str) -> None:
     assert MARKUP.findall(html) == []
 
 
-SERIES = charts.plot([NOW, NOW + timedelta(hours=1)], [charts.Series(EVIL, [1, 2], note=EVIL)])
+SERIES = charts.plot([NOW, NOW + timedelta(hours=1)], [charts.ChartSeries(EVIL, [1, 2], note=EVIL)])
 CALLS = {
     "badges": [
         "tag(evil)",

@@ -11,7 +11,7 @@ from tenure.app.dashboard.access import Access
 from tenure.app.dashboard.checks import Examination, last_examination
 from tenure.app.dashboard.core import Sources
 from tenure.app.dashboard.figures import Figures, OpenBreaker, QueueFigures
-from tenure.app.dashboard.series import Slots, slots_of
+from tenure.app.dashboard.series import SlotSeries, slots_of
 from tenure.app.dashboard.workers import SILENT_SECONDS, beat_age, seen_workers
 from tenure.backends.records import WorkerRecord
 from tenure.clock import to_datetime
@@ -111,7 +111,7 @@ def _parked_words(parked: dict[str, int]) -> list[Words]:
     return [Words(f"{_jobs(count)} of "), Words(first, strong=True), Words(f"{others} {_are(count)} parked")]
 
 
-def _deaths(slots: Slots) -> Iterator[Attention]:
+def _deaths(slots: SlotSeries) -> Iterator[Attention]:
     """Deaths of the last hour, if there are more than in the hour before."""
     hour = _died(slots, slots.starts[-_HOUR_SLOTS:])
     before = _died(slots, slots.starts[-2 * _HOUR_SLOTS : -_HOUR_SLOTS])
@@ -138,7 +138,7 @@ def _deaths(slots: Slots) -> Iterator[Attention]:
     )
 
 
-def _died(slots: Slots, starts: Sequence[int]) -> list[tuple[Tally, int]]:
+def _died(slots: SlotSeries, starts: Sequence[int]) -> list[tuple[Tally, int]]:
     wanted = set(starts)
     found = [(tally, deaths(tally)) for tally in slots.tallies if tally.slot in wanted]
     return [(tally, died) for tally, died in found if died]

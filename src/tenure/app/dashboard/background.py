@@ -29,7 +29,7 @@ class Answer(Generic[A]):
 
 
 @dataclass
-class _Entry:
+class _BackgroundRead:
     value: Any = None
     error: str | None = None
     read_at: float | None = None  # monotonic time of the last start
@@ -44,7 +44,7 @@ class Background:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _BackgroundRead] = {}
         self._stopped = False
 
     def get(self, name: str, read: Callable[[], A], fresh: float, wait: float = 0.0) -> Answer[A]:
@@ -53,7 +53,7 @@ class Background:
         If there is none yet, it waits up to `wait` seconds for the first.
         """
         with self._lock:
-            entry = self._entries.setdefault(name, _Entry())
+            entry = self._entries.setdefault(name, _BackgroundRead())
             age = None if entry.read_at is None else time.monotonic() - entry.read_at
             is_due = age is None or age >= max(fresh, entry.cost * _COST_SHARE)
             if is_due and entry.thread is None and not self._stopped:
@@ -74,7 +74,7 @@ class Background:
             if thread is not None:
                 thread.join()
 
-    def _run(self, entry: _Entry, read: Callable[[], Any], name: str) -> None:
+    def _run(self, entry: _BackgroundRead, read: Callable[[], Any], name: str) -> None:
         started = time.monotonic()
         try:
             entry.value, entry.error = read(), None

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from tenure.app.dashboard.access import Access
 from tenure.app.dashboard.core import Sources
-from tenure.app.dashboard.job import JobPage, OneJobQuery
+from tenure.app.dashboard.job import JobDetails, OneJobQuery
 from tenure.app.dashboard.jobs import find_id
 from tenure.redaction import escape_controls
 
@@ -62,11 +62,11 @@ class CompareQuery(Struct, frozen=True, kw_only=True):
         )
 
 
-def _compared(job: JobPage) -> ComparedJob:
+def _compared(job: JobDetails) -> ComparedJob:
     return ComparedJob(id=job.id, handler=job.handler, name=job.name, state=job.state)
 
 
-def fields_of(job: JobPage) -> dict[str, Any]:
+def fields_of(job: JobDetails) -> dict[str, Any]:
     """What is compared, by name, in the order of the page; texts are shown on one line, other values as JSON."""
     facts = job.facts
     runs = [step for step in job.steps if step.seconds is not None and step.title.startswith("Attempt")]

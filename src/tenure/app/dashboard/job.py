@@ -93,7 +93,7 @@ class FollowerRow(Struct, frozen=True, kw_only=True):
     state: str | None = None
 
 
-class JobPage(Struct, frozen=True, kw_only=True):
+class JobDetails(Struct, frozen=True, kw_only=True):
     """Everything about one job that the user may see.
 
     `payload_note` and `result_note` say why there is none. `result_is_text`: the handler printed it. `edit_fault` says
@@ -142,7 +142,7 @@ class OneJobQuery(Struct, frozen=True, kw_only=True):
     page: ClassVar[str] = "job"
     id: str
 
-    def read(self, sources: Sources, access: Access) -> JobPage:
+    def read(self, sources: Sources, access: Access) -> JobDetails:
         job = opened_job(sources, access, self.id)
         return _page(sources, access, job)
 
@@ -198,7 +198,7 @@ def edit_fault(sources: Sources, job: OpenedJob) -> str | None:
     return None
 
 
-def _page(sources: Sources, access: Access, job: OpenedJob) -> JobPage:
+def _page(sources: Sources, access: Access, job: OpenedJob) -> JobDetails:
     record, info, envelope = job.record, job.info, job.envelope
     around = surroundings(sources)
     elapsed = elapsed_of(record, around) if record.state == "leased" else None
@@ -212,7 +212,7 @@ def _page(sources: Sources, access: Access, job: OpenedJob) -> JobPage:
         worker=facts.worker,
         started=None if since is None else to_datetime(since),
     )
-    return JobPage(
+    return JobDetails(
         at=sources.now,
         id=record.id,
         state=record.state,

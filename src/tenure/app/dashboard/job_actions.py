@@ -8,7 +8,7 @@ from msgspec import Struct
 from tenure.app.dashboard.access import Access
 from tenure.app.dashboard.core import Effect, Preview, Sources
 from tenure.app.dashboard.filters import from_canonical
-from tenure.app.dashboard.job_selection import MAX_SELECTED, STEP, Change, Selection, Tally, batches, tally
+from tenure.app.dashboard.job_selection import MAX_SELECTED, STEP, JobChange, Selection, SelectionCount, batches, tally
 from tenure.app.dashboard.letter_index import forget_letters
 from tenure.backends.records import JobRecord
 from tenure.definition.duration import to_seconds
@@ -40,17 +40,17 @@ def _has_failed(job: JobRecord) -> bool:
     return job.state != "delayed" or job.attempts + job.crashes > 0
 
 
-CANCEL = Change(
+CANCEL = JobChange(
     states=LIVE_STATES,
     effects={
         **dict.fromkeys(("ready", "delayed", "parked"), "end at once"),
         "leased": "are asked to stop, within about a second",
     },
 )
-DELETE = Change(
+DELETE = JobChange(
     states=END_STATES, effects=dict.fromkeys(END_STATES, "are deleted for good, with all that is recorded about them")
 )
-RETRY = Change(
+RETRY = JobChange(
     states=("dead", "delayed"),
     effects={
         "delayed": "have failed, and are tried again now",
@@ -163,7 +163,7 @@ class RescheduleJobs(Struct, frozen=True, kw_only=True):
     def undo(self) -> None:
         return None
 
-    def _change(self, sources: Sources) -> Change:
+    def _change(self, sources: Sources) -> JobChange:
         start = "start now, or when their turn comes"
         if self.at:
             timezone = sources.app.settings.timezone
@@ -172,7 +172,7 @@ class RescheduleJobs(Struct, frozen=True, kw_only=True):
         elif self.delay:
             start = f"start in {self.delay}, and not before"
         waiting = ("ready", "delayed", "parked")
-        return Change(states=waiting, effects=dict.fromkeys(waiting, start))
+        return JobChange(states=waiting, effects=dict.fromkeys(waiting, start))
 
 
 class DeleteJobs(Struct, frozen=True, kw_only=True):
@@ -228,7 +228,11 @@ def _check_control(sources: Sources, verb: str) -> None:
 
 
 def _steps(
-    sources: Sources, access: Access, command: _Command, change: Change, apply: Callable[[list[str]], Mapping[str, int]]
+    sources: Sources,
+    access: Access,
+    command: _Command,
+    change: JobChange,
+    apply: Callable[[list[str]], Mapping[str, int]],
 ) -> Iterator[Mapping[str, int]]:
     for ids in batches(sources, access, _selection(command), change):
         counts = apply(ids) if ids else {}
@@ -237,7 +241,9 @@ def _steps(
     sources.recorder.read_now()  # so that the page that follows counts what was changed
 
 
-def _preview(verb: str, counted: Tally, change: Change, command: _Command, *, is_final: bool = False) -> Preview:
+def _preview(
+    verb: str, counted: SelectionCount, change: JobChange, command: _Command, *, is_final: bool = False
+) -> Preview:
     total = counted.total
     if not total and not counted.is_more:
         raise ActionRefused(_nothing_to_do(verb, counted, change))
@@ -260,14 +266,14 @@ def _preview(verb: str, counted: Tally, change: Change, command: _Command, *, is
     )
 
 
-def _nothing_to_do(verb: str, counted: Tally, change: Change) -> str:
+def _nothing_to_do(verb: str, counted: SelectionCount, change: JobChange) -> str:
     left = ", ".join(f"{count:,} {_shown(state)}" for state, count in counted.left.items())
     states = ", ".join(_shown(state) for state in change.effects)
     found = f"the selected jobs are {left}" if left else "no job of the selection is known any more"
     return f"there is nothing to {verb.lower()}: {found}; only {states} jobs can be changed so"
 
 
-def _notes(counted: Tally, command: _Command) -> Iterator[str]:
+def _notes(counted: SelectionCount, command: _Command) -> Iterator[str]:
     if command.all:
         yield f"These are all jobs that match {from_canonical(command.filter) or 'an empty filter'}."
     if counted.left:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tenure.app.dashboard.core import Sources
 from tenure.app.dashboard.filters import moment_of
-from tenure.app.dashboard.job_search import JobSearch
+from tenure.app.dashboard.job_search import FilterSearch
 from tenure.backends.parts import QueueCounts
 from tenure.events import END_STATES, LIVE_STATES
 
@@ -30,7 +30,7 @@ def sum_counts(counts: Iterable[Count | None]) -> Count | None:
     return Count(sum(each.value for each in found), any(each.is_more for each in found))
 
 
-def state_counts(sources: Sources, search: JobSearch) -> dict[str, Count | None]:
+def state_counts(sources: Sources, search: FilterSearch) -> dict[str, Count | None]:
     """The jobs of each state under the rest of the filter; None where only reading them would tell.
 
     The counts of live jobs and dead letters are those of the last figures. Ended jobs are counted by an index.
@@ -49,7 +49,7 @@ def state_counts(sources: Sources, search: JobSearch) -> dict[str, Count | None]
     return counts
 
 
-def _ended(sources: Sources, counter: QueueCounts, search: JobSearch, state: str) -> Count:
+def _ended(sources: Sources, counter: QueueCounts, search: FilterSearch, state: str) -> Count:
     since = search.query.one("since")
     queues = [*search.query.wanted("queue"), "|", *search.query.unwanted("queue"), "|", *(search.queues or ("*",))]
     name = f"ended jobs: {state} since {since}: {queues}"

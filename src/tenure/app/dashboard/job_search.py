@@ -82,7 +82,7 @@ class Found(NamedTuple):
     stopped_after: int | None = None
 
 
-class _Slice(NamedTuple):
+class _SearchSlice(NamedTuple):
     """Jobs that were read at once; of these, only those that it accepts belong to the search.
 
     They lie between the places `start` and `end`; `behind(n)` is the place behind the first n. `asked` is how many were
@@ -105,7 +105,7 @@ class _Budget:
         self._last = time.monotonic()
         self._end = self._last + seconds
 
-    def is_spent(self, part: _Slice) -> bool:
+    def is_spent(self, part: _SearchSlice) -> bool:
         """Whether the search must end after this slice: the time is over, or would be after another one like it.
 
         Behind a slice that was read to its end there may be nothing, so that another one costs no time.
@@ -119,7 +119,7 @@ _Fetch = Callable[[int, str | None], tuple[list[JobRecord], str | None]]
 
 
 @dataclass(frozen=True)
-class JobSearch:
+class FilterSearch:
     """One filter, on the queues that one user sees; `queues` are the only ones that can match, None: any queue."""
 
     parts: Parts
@@ -198,7 +198,7 @@ class JobSearch:
             return (self.now - self.started.get(job.id, self.now + MICROSECOND)) / MICROSECOND
         return -1.0 if job.run is None else job.run.seconds
 
-    def _slices(self, after: SearchPlace | None, size: int, max_read: int | None) -> Iterator[_Slice]:
+    def _slices(self, after: SearchPlace | None, size: int, max_read: int | None) -> Iterator[_SearchSlice]:
         order = self.order if after is None else after.order
         if order in ("newest", "ended") and self.parts.recent is None:
             raise InvalidFilter("the cursor of this page is that of another backend")
@@ -220,7 +220,7 @@ class JobSearch:
                 raise
             raise InvalidFilter("the cursor of this page is not one that a page of jobs returned") from error
 
-    def _with_ids(self, after: SearchPlace | None, size: int, max_read: int | None) -> Iterator[_Slice]:
+    def _with_ids(self, after: SearchPlace | None, size: int, max_read: int | None) -> Iterator[_SearchSlice]:
         """Whole ids, and beginnings of ids where an index has them; else the ends of the ids of many jobs."""
         found = {job.id: job for value in self.query.wanted("id") for job in ids_like(self.parts, value, size)}
         if found:
@@ -230,14 +230,14 @@ class JobSearch:
         else:
             yield from self._by_state("states", self.query.states() or JOB_STATES, None, size)
 
-    def _of_schedules(self, after: SearchPlace | None) -> Iterator[_Slice]:
+    def _of_schedules(self, after: SearchPlace | None) -> Iterator[_SearchSlice]:
         ledger = required(self.parts.ledger, "records of ticks")
         names = self.query.wanted("schedule")
         ids = [tick.id for name in names for tick in ledger.history(name, limit=_SCHEDULE_TICKS)]
         found = [self.parts.find(id) for id in dict.fromkeys(ids)]
         yield _whole("schedule", [job for job in found if job is not None], after)
 
-    def _with_tags(self, after: SearchPlace | None, size: int) -> Iterator[_Slice]:
+    def _with_tags(self, after: SearchPlace | None, size: int) -> Iterator[_SearchSlice]:
         """Tag by tag; a job with several of the tags is found under the first of them."""
         reader, tags = self._reader, self.query.wanted("tag")
         for number, tag in enumerate(tags):
@@ -248,7 +248,7 @@ class JobSearch:
             is_new = partial(_has_none, tags[:number])
             yield from _read(fetch, after if after is not None and after.name == tag else place, size, is_new)
 
-    def _newest(self, after: SearchPlace | None, size: int, max_read: int | None) -> Iterator[_Slice]:
+    def _newest(self, after: SearchPlace | None, size: int, max_read: int | None) -> Iterator[_SearchSlice]:
         """By the order of enqueue; then those that were enqueued before `since`, and ended after it.
 
         Few jobs of a queue may lie behind many others: then an index finds them, state by state.
@@ -269,7 +269,7 @@ class JobSearch:
         if since is not None:
             yield from self._ended(None, size)
 
-    def _ended(self, after: SearchPlace | None, size: int) -> Iterator[_Slice]:
+    def _ended(self, after: SearchPlace | None, size: int) -> Iterator[_SearchSlice]:
         """The jobs that were enqueued before `since`, and ended after it."""
         first = moment_of(self.query.one("since") or "0s", self.now)
         yield from self._by_state("ended", END_STATES, after, size, lambda job: job.enqueued_at < first)
@@ -281,7 +281,7 @@ class JobSearch:
 
     def _by_state(
         self, order: str, states: Sequence[str], after: SearchPlace | None, size: int, accept: Match = bool
-    ) -> Iterator[_Slice]:
+    ) -> Iterator[_SearchSlice]:
         """State by state and queue by queue, each in the order of the backend."""
         if after is not None and after.state not in states:
             raise InvalidFilter("the cursor of this page is that of a filter for other states")
@@ -311,7 +311,7 @@ class JobSearch:
         return required(self.parts.jobs, "lists of jobs")
 
 
-def job_search(sources: Sources, access: Access, query: JobQuery) -> JobSearch:
+def job_search(sources: Sources, access: Access, query: JobQuery) -> FilterSearch:
     """The search of a filter without faults, on the queues that the user sees."""
     now = sources.app.clock.now()
     wants_queue = queue_match(query, access.sees, sources.queue_name)
@@ -324,7 +324,7 @@ def job_search(sources: Sources, access: Access, query: JobQuery) -> JobSearch:
     workers = sources.figures.workers or () if query.keys & {"worker", "sort"} else ()
     holders = workers_by_job(workers)
     matches = job_match(query, now, wants_queue, partial(_shown_texts, sources, access), holders)
-    return JobSearch(sources.parts, query, matches, wants_queue, queues, now, started_by_job(workers))
+    return FilterSearch(sources.parts, query, matches, wants_queue, queues, now, started_by_job(workers))
 
 
 def _shown_texts(sources: Sources, access: Access, job: JobRecord) -> list[str]:
@@ -347,13 +347,13 @@ def ids_like(parts: Parts, value: str, limit: int) -> list[JobRecord]:
     return [] if parts.recent is None or parts.jobs is None else parts.jobs.with_prefix(value, limit)
 
 
-def _read(fetch: _Fetch, start: SearchPlace, size: int, accept: Match = bool) -> Iterator[_Slice]:
+def _read(fetch: _Fetch, start: SearchPlace, size: int, accept: Match = bool) -> Iterator[_SearchSlice]:
     """Page after page behind a place; pages grow, because most searches need one page, and others many."""
     place = start
     while not place.is_read:
         jobs, cursor = fetch(size, place.cursor)
         end = structs.replace(place, cursor=cursor, is_read=cursor is None)
-        yield _Slice(jobs, place, end, partial(_behind, fetch, place), accept, size)
+        yield _SearchSlice(jobs, place, end, partial(_behind, fetch, place), accept, size)
         place, size = end, max(size, min(2 * size, _LARGEST_SLICE))
 
 
@@ -362,12 +362,12 @@ def _behind(fetch: _Fetch, place: SearchPlace, number: int) -> SearchPlace:
     return structs.replace(place, cursor=fetch(number, place.cursor)[1]) if number else place
 
 
-def _whole(order: str, jobs: list[JobRecord], after: SearchPlace | None) -> _Slice:
+def _whole(order: str, jobs: list[JobRecord], after: SearchPlace | None) -> _SearchSlice:
     """Jobs that are read as a whole for every page; the cursor is the number of those behind it."""
     shown = int(after.cursor or 0) if after is not None else 0
     end = SearchPlace(order, cursor=str(len(jobs)), is_read=True)
     start = SearchPlace(order, cursor=str(shown))
-    return _Slice(jobs[shown:], start, end, lambda number: SearchPlace(order, cursor=str(shown + number)))
+    return _SearchSlice(jobs[shown:], start, end, lambda number: SearchPlace(order, cursor=str(shown + number)))
 
 
 def _tagged(reader: Jobs, tag: str, limit: int, cursor: str | None) -> tuple[list[JobRecord], str | None]:

@@ -10,7 +10,7 @@ from tenure.app.dashboard.access import Access
 from tenure.app.dashboard.core import Sources
 from tenure.app.dashboard.filters import from_canonical
 from tenure.app.dashboard.job_counts import state_counts
-from tenure.app.dashboard.job_search import MAX_READ, JobSearch, job_search
+from tenure.app.dashboard.job_search import MAX_READ, FilterSearch, job_search
 from tenure.backends.records import JobRecord
 from tenure.clock import to_datetime
 from tenure.errors import ActionRefused
@@ -46,7 +46,7 @@ class Selection(Struct, frozen=True, kw_only=True):
         return f"{from_canonical(self.filter) or 'all jobs'}{until}"
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class JobChange(Struct, frozen=True, kw_only=True):
     """What an action does to jobs: `effects` by state; jobs of other states are left alone.
 
     `states` are those that a filter without states selects. `concerns` tells which of these jobs it changes.
@@ -57,7 +57,7 @@ class Change(Struct, frozen=True, kw_only=True):
     concerns: Callable[[JobRecord], bool] = bool
 
 
-class Tally(Struct, frozen=True, kw_only=True):
+class SelectionCount(Struct, frozen=True, kw_only=True):
     """How many jobs of each state would be changed and left alone; with `is_more` there are more of them.
 
     `first` is one of the jobs, if they were given by ids.
@@ -75,7 +75,7 @@ class Tally(Struct, frozen=True, kw_only=True):
         return sum(self.changed.values())
 
 
-def tally(sources: Sources, access: Access, selection: Selection, change: Change) -> Tally:
+def tally(sources: Sources, access: Access, selection: Selection, change: JobChange) -> SelectionCount:
     """Count what an action would do; changes nothing."""
     if not selection.all:
         return _tally_ids(sources, access, selection, change)
@@ -88,10 +88,10 @@ def tally(sources: Sources, access: Access, selection: Selection, change: Change
     found = search.page(MAX_READ, seconds=_COUNT_SECONDS)
     counts = Counter(job.state for job in found.jobs if _is_meant(job, selection, change))
     is_more = found.place is not None or found.stopped_after is not None
-    return Tally(changed=counts, left=Counter(), is_more=is_more, counted_at=sources.now)
+    return SelectionCount(changed=counts, left=Counter(), is_more=is_more, counted_at=sources.now)
 
 
-def batches(sources: Sources, access: Access, selection: Selection, change: Change) -> Iterator[list[str]]:
+def batches(sources: Sources, access: Access, selection: Selection, change: JobChange) -> Iterator[list[str]]:
     """The ids of the jobs, in lists of at most STEP; empty lists come while the jobs are still selected.
 
     All are selected before the first one is changed, because a change moves jobs in and out of a filter.
@@ -110,7 +110,7 @@ def batches(sources: Sources, access: Access, selection: Selection, change: Chan
         yield ids[start : start + STEP]
 
 
-def _search(sources: Sources, access: Access, selection: Selection, change: Change) -> JobSearch:
+def _search(sources: Sources, access: Access, selection: Selection, change: JobChange) -> FilterSearch:
     """A filter that names no states selects only those that the action changes."""
     query = from_canonical(selection.filter).replaced("sort")
     if query.wanted("state"):
@@ -121,7 +121,7 @@ def _search(sources: Sources, access: Access, selection: Selection, change: Chan
     return job_search(sources, access, query.replaced("state", *states))
 
 
-def _is_meant(job: JobRecord, selection: Selection, change: Change) -> bool:
+def _is_meant(job: JobRecord, selection: Selection, change: JobChange) -> bool:
     is_old = not selection.before or job.enqueued_at <= selection.before
     return is_old and job.state in change.effects and change.concerns(job)
 
@@ -131,10 +131,10 @@ def _visible(sources: Sources, access: Access, selection: Selection) -> list[Job
     return [job for job in found if job is not None and access.sees(job.queue)]
 
 
-def _tally_ids(sources: Sources, access: Access, selection: Selection, change: Change) -> Tally:
+def _tally_ids(sources: Sources, access: Access, selection: Selection, change: JobChange) -> SelectionCount:
     jobs = _visible(sources, access, selection)
     meant = [job for job in jobs if job.state in change.effects and change.concerns(job)]
-    return Tally(
+    return SelectionCount(
         changed=Counter(job.state for job in meant),
         left=Counter(job.state for job in jobs) - Counter(job.state for job in meant),
         unknown=len(set(selection.ids)) - len(jobs),
@@ -143,7 +143,9 @@ def _tally_ids(sources: Sources, access: Access, selection: Selection, change: C
     )
 
 
-def _known_tally(sources: Sources, search: JobSearch, selection: Selection, change: Change) -> Tally | None:
+def _known_tally(
+    sources: Sources, search: FilterSearch, selection: Selection, change: JobChange
+) -> SelectionCount | None:
     """From the figures; None if they do not tell."""
     counts = state_counts(sources, search)
     named = from_canonical(selection.filter).states() or JOB_STATES
@@ -151,7 +153,7 @@ def _known_tally(sources: Sources, search: JobSearch, selection: Selection, chan
     if any(count is None for count in changed.values()):
         return None
     left = {state: counts[state] for state in named if state not in changed}
-    return Tally(
+    return SelectionCount(
         changed=Counter({state: count.value for state, count in changed.items() if count}),
         left=Counter({state: count.value for state, count in left.items() if count}),
         is_more=any(count.is_more for count in changed.values() if count),

@@ -17,7 +17,7 @@ from tenure.app.dashboard.series import (
     SHARED_SECONDS,
     WINDOW_SECONDS,
     Chart,
-    Slots,
+    SlotSeries,
     Window,
     WorkSum,
     sampled_chart,
@@ -46,7 +46,7 @@ class StateCount(Struct, frozen=True, kw_only=True):
     or_more: bool = False
 
 
-class Throughput(Struct, frozen=True, kw_only=True):
+class ThroughputFigure(Struct, frozen=True, kw_only=True):
     """The jobs done in the window, and how many that is a second."""
 
     done: int
@@ -95,7 +95,7 @@ class HandlerRow(Struct, frozen=True, kw_only=True):
 class _Work(Struct, frozen=True, kw_only=True):
     """What the statistics of a window say."""
 
-    throughput: Throughput
+    throughput: ThroughputFigure
     failures: Failures
     run_times: RunTimes
     handlers: tuple[HandlerRow, ...]
@@ -112,7 +112,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     window: Window
     states: tuple[StateCount, ...]
     attention: tuple[Attention, ...]
-    throughput: Throughput
+    throughput: ThroughputFigure
     failures: Failures
     run_times: RunTimes
     oldest: Oldest
@@ -212,7 +212,7 @@ def _count_ended(sources: Sources, states: Sequence[str]) -> dict[str, dict[str,
     }
 
 
-def _work(slots: Slots, window_seconds: float) -> _Work:
+def _work(slots: SlotSeries, window_seconds: float) -> _Work:
     by_slot = {start: WorkSum() for start in slots.starts}
     by_handler: dict[str, WorkSum] = {}
     for tally in slots.tallies:
@@ -223,7 +223,7 @@ def _work(slots: Slots, window_seconds: float) -> _Work:
         whole.join(each)
     sums = list(by_slot.values())
     return _Work(
-        throughput=Throughput(
+        throughput=ThroughputFigure(
             done=whole.done,
             per_second=whole.done / window_seconds,
             chart=slots.chart(("done", slots.rates([each.done for each in sums]))),

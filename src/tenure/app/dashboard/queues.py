@@ -12,7 +12,7 @@ from tenure.app.dashboard.figures import QueueFigures
 from tenure.app.dashboard.series import (
     SHARED_SECONDS,
     Chart,
-    Slots,
+    SlotSeries,
     Window,
     WorkSum,
     queue_rates,
@@ -102,7 +102,7 @@ def seen_queues(sources: Sources, access: Access) -> list[QueueFigures]:
     return [each for each in sources.figures.queues if access.sees(each.name)]
 
 
-def queue_rows(sources: Sources, queues: Iterable[QueueFigures], slots: Slots) -> tuple[QueueRow, ...]:
+def queue_rows(sources: Sources, queues: Iterable[QueueFigures], slots: SlotSeries) -> tuple[QueueRow, ...]:
     """The rows of these queues, with what was done in the slots."""
     rates, limits = queue_rates(slots), sources.app.settings.rates
     nothing = (0.0,) * len(slots.starts)
@@ -147,7 +147,7 @@ def _wait_chart(sources: Sources, window: Window, access: Access) -> Chart:
     return sources.shared(f"waits {window} {access.queues}", seconds, lambda: _read_waits(slots))
 
 
-def _read_waits(slots: Slots) -> Chart:
+def _read_waits(slots: SlotSeries) -> Chart:
     waits: dict[str, WorkSum] = {}
     for tally in slots.tallies:
         waits.setdefault(tally.queue, WorkSum()).add_durations(tally.counts.waits)

@@ -46,7 +46,7 @@ class Chart(Struct, frozen=True, kw_only=True):
     seconds: float | None = None
 
 
-class Slots(Struct, frozen=True, kw_only=True):
+class SlotSeries(Struct, frozen=True, kw_only=True):
     """The tallies of a window, slot by slot; `starts` are the begins of all slots, also of those without tallies.
 
     `seconds` is the length of a slot, `elapsed` that of the last one so far. Without `is_read`, a thread still reads
@@ -129,9 +129,9 @@ class SlotHistory:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: dict[int, _KeptSlots] = {}
-        self._latest: dict[Window, tuple[float, Slots]] = {}
+        self._latest: dict[Window, tuple[float, SlotSeries]] = {}
 
-    def slots(self, stats: StatsStore | None, now: int, window: Window) -> Slots:
+    def slots(self, stats: StatsStore | None, now: int, window: Window) -> SlotSeries:
         """The slots of a window; several viewers share them for a moment."""
         known = self._latest.get(window)
         if known is None or time.monotonic() >= known[0]:
@@ -139,7 +139,7 @@ class SlotHistory:
             self._latest[window] = known
         return known[1]
 
-    def _read(self, stats: StatsStore | None, now: int, window: Window) -> Slots:
+    def _read(self, stats: StatsStore | None, now: int, window: Window) -> SlotSeries:
         starts, width = slot_starts(now, window)
         with self._lock:
             kept = self._kept.get(width)
@@ -157,15 +157,15 @@ def slot_starts(now: int, window: Window) -> tuple[range, int]:
     return range(last - (count * SLOT_MICROSECONDS // width - 1) * width, last + 1, width), width
 
 
-def _slots(starts: range, width: int, now: int, tallies: Iterable[Tally], *, is_read: bool = True) -> Slots:
+def _slots(starts: range, width: int, now: int, tallies: Iterable[Tally], *, is_read: bool = True) -> SlotSeries:
     elapsed = max(1.0, (now - starts[-1]) / MICROSECOND)
-    return Slots(
+    return SlotSeries(
         starts=tuple(starts), seconds=width / MICROSECOND, elapsed=elapsed, tallies=tuple(tallies), is_read=is_read
     )
 
 
 class _KeptSlots:
-    """Slots of one width from `first` on, as far as they are final."""
+    """SlotSeries of one width from `first` on, as far as they are final."""
 
     def __init__(self, width: int, first: int) -> None:
         self.first = first
@@ -202,7 +202,7 @@ class _KeptSlots:
         return Tally(tally.slot // self._width * self._width, tally.queue, tally.handler, "", tally.counts)
 
 
-def slots_of(sources: "Sources", window: Window, queues: Iterable[str] | None = None) -> Slots:
+def slots_of(sources: "Sources", window: Window, queues: Iterable[str] | None = None) -> SlotSeries:
     """What workers counted in the window, in all queues or in these; a week is read in the background."""
     now = sources.app.clock.now()
     if window == "7d":
@@ -222,7 +222,7 @@ def slots_of(sources: "Sources", window: Window, queues: Iterable[str] | None = 
     return structs.replace(found, tallies=tuple(tally for tally in found.tallies if tally.queue in seen))
 
 
-def queue_rates(slots: Slots) -> dict[str, tuple[float, ...]]:
+def queue_rates(slots: SlotSeries) -> dict[str, tuple[float, ...]]:
     """The jobs done per second in each slot, by queue."""
     found: dict[str, dict[int, int]] = {}
     for tally in slots.tallies:
