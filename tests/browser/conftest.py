@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from tenure.app.dashboard import core
 from tenure.app.dashboard.access import Access, everything
 from tenure.app.dashboard.core import Dashboard
 from tenure.wire.signing import new_key
 from tests.support.browser.dashboards import served_dashboard
 from tests.support.browser.shops import Shop, copied_shop, fill_template, filled_shop
 from tests.support.browser.visitor import Visitor, started_chromium, visitor
+from tests.support.dashboard_limits import raise_limits
 from tests.support.servers.fixtures import absent
 from tests.support.servers.server import Missing
 
@@ -87,8 +87,8 @@ def users() -> dict[str, Access]:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A short action is answered with its result, however busy the machine is, and not with a page of its progress."""
-    monkeypatch.setattr(core, "SAVE_INTERVAL_SECONDS", 20.0)
+    """A short action is answered with its result, and a search reads all, however busy the machine is."""
+    raise_limits(monkeypatch)
 
 
 @pytest.fixture

@@ -73,8 +73,8 @@ def test_a_hidden_tab_asks_nothing_and_one_that_is_seen_again_asks_at_once(visit
     looking = refreshing(visit)
     looking.page.clock.install()
     looking.open("/queues")
-    asked = refreshes(looking)
     looking.page.evaluate(HIDE, True)
+    asked = refreshes(looking)
     for _ in range(5):
         looking.page.clock.run_for(2000)
     assert asked == []
@@ -87,8 +87,8 @@ def test_a_selection_holds_the_list(visit: Visit) -> None:
     looking = refreshing(visit)
     looking.page.clock.install()
     looking.open("/jobs?queue=emails&state=ready")
-    asked = refreshes(looking)
     looking.page.get_by_role("checkbox", name="Select").nth(1).check()
+    asked = refreshes(looking)
     for _ in range(3):
         looking.page.clock.run_for(2000)
     assert asked == []

@@ -64,9 +64,8 @@ def test_a_right_page_has_no_problem(looking: Visitor) -> None:
 
 def test_a_script_that_opens_a_dialog_is_noted(looking: Visitor) -> None:
     looking.open("/right")
-    looking.page.evaluate("setTimeout(() => alert('injected'))")
-    looking.page.wait_for_function("document.title")
-    looking.page.wait_for_timeout(50)  # the dialog comes from the browser, which tells no other sign of it
+    with looking.page.expect_event("dialog"):
+        looking.page.evaluate("setTimeout(() => alert('injected'))")
     assert looking.problems == ["dialog: injected"]
 
 

@@ -1,20 +1,28 @@
 """The Beanstalkd backend keeps the promises that its server can carry."""
 
+from contextlib import closing
 from secrets import token_hex
-from threading import Event
+from urllib.parse import urlsplit
 
+import greenstalk
 import pytest
 
 from tenure.backends.url import open_backend
-from tenure.clock import SystemClock
 from tenure.testing.conformance import BackendConformance
+from tests.conformance.broker_clock import BrokerClock
 
 
-class WaitingClock(SystemClock):
-    """A broker goes by its own clock, so that advancing means waiting."""
+class BeanstalkClock(BrokerClock):
+    """The server looks for delays that are over after each command, so another one has to come first."""
+
+    def __init__(self, url):
+        super().__init__()
+        self._server = urlsplit(url)
 
     def advance(self, seconds):
-        Event().wait(seconds)
+        super().advance(seconds)
+        with closing(greenstalk.Client((self._server.hostname, self._server.port))) as client:
+            client.stats()
 
 
 class TestBeanstalk(BackendConformance):
@@ -23,8 +31,8 @@ class TestBeanstalk(BackendConformance):
     expected_skips = 205
 
     @pytest.fixture
-    def clock(self):
-        return WaitingClock()
+    def clock(self, beanstalk_url):
+        return BeanstalkClock(beanstalk_url)
 
     @pytest.fixture
     def url(self, beanstalk_url):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tenure.backends.redis import connections
 from tenure.testing.conformance import (
     ArchiveConformance,
     BackendConformance,
@@ -14,7 +15,8 @@ from tests.support.opened_backend import Opened
 
 class OnRedis(Opened):
     @pytest.fixture
-    def url(self, redis_url):
+    def url(self, redis_url, monkeypatch):
+        monkeypatch.setattr(connections, "_MAX_BLOCK_SECONDS", 600.0)  # only a wake-up ends a wait in time
         return redis_url
 
 

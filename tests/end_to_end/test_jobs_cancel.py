@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from tests.support.waiting import WAIT_SECONDS
+
 
 def test_a_waiting_job_is_cancelled_and_never_runs(tenure):
     ready, delayed = tenure.enqueue("add", "--payload", '{"a": 1}'), tenure.enqueue("fail", "--delay", "1h")
@@ -23,7 +25,7 @@ def test_a_running_job_is_shown_with_its_progress_and_asked_to_stop(tenure, runn
     assert re.search(r"^progress: +40 of 100 \(40 %\)$", tenure("jobs", "show", id).stdout, re.MULTILINE)
     done = tenure("jobs", "cancel", id)
     assert (done.returncode, done.stdout) == (0, f"{id} asked to stop, because it is running\n")
-    worker.communicate(timeout=20)
+    worker.communicate(timeout=WAIT_SECONDS)
     assert worker.returncode == 0
     assert tenure.json("jobs", "show", id)["state"] == "cancelled"
     assert not (tenure.folder / "finished").exists()
@@ -34,7 +36,7 @@ def test_a_request_that_was_not_heard_yet_is_shown(tenure, eventually):
     worker = tenure.start("work", "--once")
     eventually((tenure.folder / "started").exists)
     worker.kill()
-    worker.communicate(timeout=20)
+    worker.communicate(timeout=WAIT_SECONDS)
     tenure("jobs", "cancel", id)
     assert tenure.json("jobs", "show", id)["cancel_asked"] is True
     assert re.search(r"^cancel_asked: +true$", tenure("jobs", "show", id).stdout, re.MULTILINE)

@@ -10,6 +10,7 @@ from tenure import Tenure
 from tenure.cli.main import cli
 from tenure.web.mount import AsgiDashboard
 from tests.support.browser.serving import served
+from tests.support.dashboard_limits import raise_limits
 
 TOKEN = "a token of a program"
 TOKENS = {
@@ -37,7 +38,8 @@ def app(tmp_path):
 
 
 @pytest.fixture
-def address(app):
+def address(app, monkeypatch):
+    raise_limits(monkeypatch)
     dashboard = AsgiDashboard(app)
     with served(dashboard) as address:
         yield address

@@ -32,7 +32,7 @@ def server(own_server):
 
 @pytest.fixture
 def app(server, monkeypatch):
-    monkeypatch.setenv("TENURE_URL", f"{server.url}?timeout=2")
+    monkeypatch.setenv("TENURE_URL", f"{server.url}?timeout=20")
     monkeypatch.setenv("TENURE_KEYS", new_key().dump())
     with Tenure() as app:
         app.job(name="note")(lambda number: number)

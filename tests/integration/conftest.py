@@ -53,7 +53,7 @@ def run_within():
     On a busy machine a worker hands jobs back that it could not start in time, and leases them again: not counted.
     """
 
-    def run(worker, seconds=30.0):
+    def run(worker, seconds=WAIT_SECONDS):
         timer = threading.Timer(seconds, worker.stop)
         timer.start()
         try:

@@ -11,6 +11,7 @@ import tenure
 from tenure import Tenure
 from tenure.events import Listeners, Settled
 from tenure.testing import FakeClock
+from tests.support.waiting import WAIT_SECONDS
 
 SOURCE = str(Path(tenure.__file__).parent)
 OBSERVERS = ("clock.py", "events.py", "testing/clock.py")  # they measure and report a job; they do not carry it
@@ -93,7 +94,7 @@ def test_lease_to_settle_on_the_inline_runner(app, recorder):
         recorder.is_recording = False
         greet.enqueue("Ada")
         recorder.is_recording = True
-        assert settled.wait(30)
+        assert settled.wait(WAIT_SECONDS)
 
     try:
         run_one()

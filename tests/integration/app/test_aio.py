@@ -9,6 +9,7 @@ from tenure import JobHandle, Tenure
 from tenure.backends.memory import MemoryBackend
 from tenure.definition.job import Job
 from tenure.errors import BackendError, BackendUnavailable, InvalidPayload, JobFailed, PartialPut, UnknownHandler
+from tests.support.waiting import WAIT_SECONDS
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])
@@ -78,14 +79,14 @@ def test_calls_made_while_a_batch_is_under_way_share_the_next(app, add, puts, mo
 
     def slow(messages):
         begun.set()
-        go_on.wait(10)
+        assert go_on.wait(WAIT_SECONDS)
         return put(messages)
 
     monkeypatch.setattr(app.backend, "put", slow)
 
     async def main():
         first = asyncio.create_task(jobs.enqueue(add.build(0)))
-        await asyncio.to_thread(begun.wait, 10)
+        assert await asyncio.to_thread(begun.wait, WAIT_SECONDS)
         others = []
         for number in range(1, 20):
             others.append(asyncio.create_task(jobs.enqueue(add.build(number))))

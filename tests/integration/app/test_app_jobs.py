@@ -195,7 +195,7 @@ def test_many_jobs_are_awaited(app, add, fail):
     ids = [add.enqueue(1), fail.using(max_retries=0).enqueue("x"), add.enqueue(2)]
     worker = threading.Thread(target=app.worker("default", "mail", burst=True).run)
     threading.Timer(0.1, worker.start).start()
-    ended = app.jobs.wait(ids, timeout="30s")
+    ended = app.jobs.wait(ids, timeout="60s")
     worker.join()
     assert [(id, info.state) for id, info in ended.items()] == [(ids[0], "done"), (ids[1], "dead"), (ids[2], "done")]
     assert all(type(id) is str for id in ended)

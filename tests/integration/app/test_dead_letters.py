@@ -9,7 +9,7 @@ from tenure import Tenure
 from tenure.errors import BackendError, BackendUnavailable, InvalidJob, InvalidPayload, UnknownHandler
 from tenure.testing import run_due
 
-pytestmark = pytest.mark.timeout(60, method="thread")  # the runner needs the alarm that the other method uses
+pytestmark = pytest.mark.timeout(120, method="thread")  # the runner needs the alarm that the other method uses
 
 
 @pytest.fixture

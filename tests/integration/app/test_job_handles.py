@@ -17,6 +17,7 @@ from tenure import Context, JobHandle, Tenure
 from tenure.errors import InvalidResult, JobFailed, JobNotFound, ResultTimeout
 from tenure.wire.signing import new_key
 from tests.support.backend_urls import empty_backend
+from tests.support.waiting import WAIT_SECONDS
 
 everywhere = pytest.mark.parametrize("url", ["memory", "sqlite", "redis", "postgres", "mariadb"], indirect=True)
 
@@ -125,7 +126,7 @@ def test_a_handle_follows_its_job_on_every_backend(app):
     assert handle.reschedule() == "rescheduled"
     assert handle.state == "ready"
     app.worker(burst=True).run()
-    assert (handle.result(timeout=10), handle.cancel()) == ("hello", "too_late")
+    assert (handle.result(timeout=WAIT_SECONDS), handle.cancel()) == ("hello", "too_late")
     assert app.define("echo", {"text": "x"}).dispatch().cancel() == "cancelled"
 
 
@@ -194,7 +195,7 @@ def test_a_handle_waits_for_the_end_and_without_a_timeout_for_ever(app):
 def test_a_coroutine_waits_without_blocking_its_loop(app):
     async def wait():
         handle = app.define("echo", {"text": "later"}).dispatch()
-        result = asyncio.create_task(handle.aresult("20s"))
+        result = asyncio.create_task(handle.aresult(WAIT_SECONDS))
         await asyncio.to_thread(app.worker(burst=True).run)
         return await result
 

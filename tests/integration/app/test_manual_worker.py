@@ -10,6 +10,7 @@ from tenure.errors import InvalidHandler, InvalidJob, JobNotFound, UnknownHandle
 from tenure.events import LeaseLost
 from tenure.wire.signing import new_key
 from tests.support.servicebus import Emulator
+from tests.support.waiting import WAIT_SECONDS
 
 KEEPING = ["memory", "sqlite", "redis", "postgres", "mariadb"]
 everywhere = pytest.mark.parametrize("url", [*KEEPING, "beanstalk", "servicebus"], indirect=True)
@@ -26,10 +27,10 @@ def url(request, tmp_path):
         case "sqlite":
             yield f"sqlite:///{tmp_path}/jobs.db?synchronous=normal"
         case "servicebus":
-            with Emulator("default", "reports", lock=5.0, most_deliveries=3, remember=60) as emulator:
+            with Emulator("default", "reports", lock=WAIT_SECONDS, most_deliveries=3, remember=60) as emulator:
                 yield f"servicebus:{emulator.connection_string}"
         case "beanstalk":
-            yield f"{request.getfixturevalue('beanstalk_url')}?ttr=5&prefix=test-{token_hex(6)}."
+            yield f"{request.getfixturevalue('beanstalk_url')}?ttr={WAIT_SECONDS:g}&prefix=test-{token_hex(6)}."
         case "redis":
             yield request.getfixturevalue("redis_url")
         case name:
@@ -59,7 +60,7 @@ def app(url):
 
 @pytest.fixture
 def manager(app):
-    return app.manager(seconds=5)
+    return app.manager(seconds=WAIT_SECONDS)
 
 
 @pytest.fixture
@@ -268,6 +269,10 @@ class TestExpiry:
         with Tenure(url, clock=clock) as app:
             app.job(name="add")(lambda: None)
             yield app
+
+    @pytest.fixture
+    def manager(self, app):
+        return app.manager(seconds=5)
 
     def test_a_claim_that_is_not_touched_ends_and_its_holder_can_change_nothing(self, app, manager, worker, clock):
         lost = []

@@ -12,6 +12,7 @@ from tenure.errors import InvalidResult, JobFailed, SettingsError
 from tenure.notifications.notifier import Subscription
 from tenure.testing import FakeClock, enqueued, run_due
 from tenure.wire.signing import new_key
+from tests.support.waiting import WAIT_SECONDS
 
 
 @pytest.fixture
@@ -161,7 +162,7 @@ def test_a_notice_that_waits_at_the_end_of_the_block_is_delivered_in_it(real, se
     block_ends, delivered = threading.Event(), []
 
     def deliver(notice):
-        assert block_ends.wait(30)
+        assert block_ends.wait(WAIT_SECONDS)
         delivered.append(real.settings.url)
 
     real.notify("team", Notification(on=("missed",), job="report_death"))
@@ -269,7 +270,7 @@ def test_an_override_is_refused_while_a_worker_of_the_app_runs(real):
     worker = real.worker("default")
     thread = threading.Thread(target=worker.run)
     thread.start()
-    assert worker.ready.wait(30)
+    assert worker.ready.wait(WAIT_SECONDS)
     with pytest.raises(SettingsError, match="a worker of this app is running"), real.override("memory://"):
         pass
     worker.stop()

@@ -60,7 +60,7 @@ def test_a_result_is_waited_for(app):
     id = app.define("say", {"text": "late"}).dispatch()
     worker = threading.Thread(target=app.worker(burst=True).run)
     threading.Timer(0.1, worker.start).start()
-    assert app.result(id, timeout="20s") == "late"
+    assert app.result(id, timeout="60s") == "late"
     worker.join()
 
 

@@ -16,14 +16,15 @@ from tenure.errors import BadSignature, Malformed, Snooze
 from tenure.wire.envelope import peek
 
 KEPT = InMemorySpanExporter()
+PROVIDER = TracerProvider()
+PROVIDER.add_span_processor(SimpleSpanProcessor(KEPT))
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _provider():
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(KEPT))
-    trace.set_tracer_provider(provider)  # of the process: it can be set once
-    assert trace.get_tracer_provider() is provider
+    if trace.get_tracer_provider() is not PROVIDER:  # xdist may run tests of this file in two parts
+        trace.set_tracer_provider(PROVIDER)  # of the process: it can be set once
+    assert trace.get_tracer_provider() is PROVIDER
 
 
 @pytest.fixture

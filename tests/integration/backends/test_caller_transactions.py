@@ -15,6 +15,7 @@ from tenure import Tenure
 from tenure.errors import BackendError, DuplicateJob, InvalidJob
 from tenure.wire.signing import new_key
 from tests.support.servers.fixtures import _login
+from tests.support.waiting import WAIT_SECONDS
 
 KEY = new_key().dump()
 SERVERS = ("sqlite", "postgres", "mariadb")
@@ -245,4 +246,4 @@ def test_workers_are_told_at_the_commit_when_that_is_asked_for(postgres_url):
         assert list(listener.notifies(timeout=0.2, stop_after=1)) == []
         job.using(connection=connection, wake=True).enqueue(name="a")
         connection.commit()
-        assert [notice.payload for notice in listener.notifies(timeout=5, stop_after=1)] == ["default"]
+        assert [notice.payload for notice in listener.notifies(timeout=WAIT_SECONDS, stop_after=1)] == ["default"]

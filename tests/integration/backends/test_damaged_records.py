@@ -12,7 +12,7 @@ from tenure.events import JOB_STATES
 from tenure.wire.signing import new_key
 
 KEY = new_key().dump()
-pytestmark = pytest.mark.timeout(60, method="thread")  # the runner needs the alarm that the other method uses
+pytestmark = pytest.mark.timeout(120, method="thread")  # the runner needs the alarm that the other method uses
 
 
 class Farm:

@@ -1,6 +1,5 @@
 """How callers learn that a job has ended: signals where the backend has them, and no cost where no caller waits."""
 
-import statistics
 import threading
 import time
 from contextlib import closing
@@ -72,17 +71,15 @@ class TestEverySignal:
     def url(self, request, tmp_path):
         return url_of(request, tmp_path, request.param)
 
-    def test_a_wait_ends_soon_after_its_job(self, settler, waiter):
+    def test_a_wait_ends_soon_after_its_job(self, settler, waiter, monkeypatch):
         """`python -m benchmarks ends` measures how soon; here only a signal that never comes must fail."""
-        lateness = []
+        monkeypatch.setattr(job_waiter, "POLL_SECONDS", 10 * WAIT_SECONDS)
         for number in range(30):
             (lease,) = put_and_take(settler, make(number))
             ended = waits(waiter, number)
             time.sleep(0.02)  # the job runs
             settler.ack([Ack(lease=lease)])
-            settled = time.monotonic()
-            lateness.append(ended.get(timeout=WAIT_SECONDS) - settled)
-        assert statistics.median(lateness) < job_waiter.POLL_SECONDS / 2
+            assert ended.get(timeout=WAIT_SECONDS)
 
 
 class TestSqlite:
@@ -189,7 +186,10 @@ class TestPostgresql:
         monkeypatch.setattr(job_waiter, "_RETRY_SECONDS", 0.001)
         (lease,) = put_and_take(settler, make(1))
         ended = waits(waiter, 1)
-        cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE left(query, 18) = 'LISTEN tenure_ends'"
+        cut = (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND left(query, 18) = 'LISTEN tenure_ends'"
+        )
         eventually(lambda: settler.jobs._dialect.read(cut, {}))
         settler.ack([Ack(lease=lease)])
         assert ended.get(timeout=WAIT_SECONDS)
@@ -197,8 +197,9 @@ class TestPostgresql:
 
 class TestRedis:
     @pytest.fixture
-    def url(self, redis_url):
-        return redis_url
+    def url(self, own_server):
+        """A server that no other test uses: the tests cut all its subscriptions, and change its users."""
+        return own_server("redis").url
 
     def test_waits_survive_a_cut_of_the_subscription(self, backend, settler, waiter, monkeypatch):
         monkeypatch.setattr(job_waiter, "_RETRY_SECONDS", 0.001)

@@ -6,6 +6,7 @@ import pytest
 
 from tenure import Tenure
 from tenure.wire.signing import new_key
+from tests.support.waiting import WAIT_SECONDS
 
 
 @pytest.fixture(params=["postgres", "mariadb", "redis"])
@@ -49,7 +50,7 @@ def test_a_producer_that_forks_after_enqueueing_loses_nothing(url, key):
             child.start()
         produce(job, 300)  # while they do
         for child in children:
-            child.join(30)
+            child.join(WAIT_SECONDS)
         produce(job, 400)  # after they closed what they had
         assert [child.exitcode for child in children] == [0, 0]
         app.worker(burst=True).run()
@@ -63,7 +64,7 @@ def test_a_spawned_producer_opens_its_own_app(url, key):
         child = multiprocessing.get_context("spawn").Process(target=produce_on_its_own, args=(url, key, 100))
         child.start()
         produce(job, 200)
-        child.join(30)
+        child.join(WAIT_SECONDS)
         assert child.exitcode == 0
         app.worker(burst=True).run()
         assert app.backend.queues.counts()["default"]["done"] == 60

@@ -17,6 +17,7 @@ from tenure.definition.context import Progress
 from tenure.testing import FakeClock
 from tests.support.fault_proxy import FaultProxy
 from tests.support.servers.fixtures import _login
+from tests.support.waiting import WAIT_SECONDS
 
 PLACES = ("sqlite", "postgres", "mariadb")
 EXPANDING = {
@@ -194,7 +195,7 @@ def test_an_ack_that_waited_for_an_expansion_ends_the_rows_of_it(server):
         with pytest.raises(TimeoutError):
             acking.result(0.5)
         caller.commit()
-        assert acking.result(20) == []
+        assert acking.result(WAIT_SECONDS) == []
     assert (states(backend), stored(backend)) == ({"done": 4}, (0, 0))
     backend.close()
 
@@ -219,7 +220,7 @@ def test_an_expansion_that_waited_for_an_ack_sees_the_outcomes_of_it(server):
         with pytest.raises(TimeoutError):
             reaping.result(0.5)
         caller.commit()
-        assert sorted(each.id for each in reaping.result(20)) == ["job-0002", "job-0003"]
+        assert sorted(each.id for each in reaping.result(WAIT_SECONDS)) == ["job-0002", "job-0003"]
     assert states(backend) == {"done": 2, "ready": 2}
     backend.close()
 
@@ -229,7 +230,7 @@ def test_an_expansion_that_waited_for_an_ack_sees_the_outcomes_of_it(server):
 def test_an_ack_whose_answer_is_lost_ends_each_member_once(request, name, bytes_before):
     url = request.getfixturevalue(f"{name}_url")
     with FaultProxy(url) as proxy:
-        backend = open_backend(f"{proxy.url}?timeout=2", SystemClock())
+        backend = open_backend(f"{proxy.url}?timeout=20", SystemClock())
         put(backend, 12)
         leases = take(backend, 12)
         for part in (leases[:4], leases[4:8], leases[8:]):

@@ -175,7 +175,8 @@ def test_an_idle_worker_sends_two_queries_for_each_wait(backend, sent, monkeypat
 
 def test_a_listening_connection_that_breaks_is_replaced(backend, producer):
     ended = producer._dialect.read(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE :q", {"q": "LISTEN%"}
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE :q",
+        {"q": "LISTEN%"},
     )
     assert ended == [(True,)]
     leases = []

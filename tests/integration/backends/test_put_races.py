@@ -13,6 +13,7 @@ from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
 from tenure.guards.store import Change
 from tests.support.servers.fixtures import _login
+from tests.support.waiting import WAIT_SECONDS
 
 AGAIN = Message(id="again", queue="mail", body=b"{}", handler="greet")
 NEW = Message(id="new", queue="mail", body=b"{}", handler="greet")
@@ -55,7 +56,7 @@ class Brake:
             def slowly(rows):
                 answer = work(rows)
                 self.reached.set()
-                assert self.released.wait(20)
+                assert self.released.wait(WAIT_SECONDS)
                 return answer
 
             return real(slowly, *options, **more)
@@ -66,11 +67,11 @@ class Brake:
         """What both return when `fast` is called while `slow` has done everything but commit."""
         with ThreadPoolExecutor(2) as threads:
             first = threads.submit(slow)
-            assert self.reached.wait(20)
+            assert self.reached.wait(WAIT_SECONDS)
             second = threads.submit(fast)
             wait([second], timeout=0.5)  # it is over, or waits for the other: the database cannot say which for all
             self.released.set()
-            return first.result(20), second.result(20)
+            return first.result(WAIT_SECONDS), second.result(WAIT_SECONDS)
 
 
 def leased(backend):
@@ -176,8 +177,8 @@ def test_putting_and_ending_one_id_at_once_runs_it_once(kind, request, tmp_path)
             leases = worker.lease(["mail"], limit=10, seconds=60)
             assert [lease.id for lease in leases] == [message.id]
             ended = threads.submit(worker.ack, [Ack(lease=leases[0])])
-            again = [threads.submit(producer.put, [message]).result(20) for _ in range(3)]
-            assert (ended.result(20), again) == ([], [[], [], []])
+            again = [threads.submit(producer.put, [message]).result(WAIT_SECONDS) for _ in range(3)]
+            assert (ended.result(WAIT_SECONDS), again) == ([], [[], [], []])
     assert kept(worker) == {"done": ROUNDS}
     worker.close()
     producer.close()

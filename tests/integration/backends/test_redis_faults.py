@@ -20,6 +20,7 @@ from tenure.guards.guard import Ending, settle_guards, take_guards
 from tenure.guards.states import Holder
 from tenure.testing.conformance.messages import LEASE, QUEUE, id_of, make, make_many, numbers, take
 from tests.support.fault_proxy import FaultProxy
+from tests.support.waiting import WAIT_SECONDS
 
 
 @pytest.fixture
@@ -30,6 +31,14 @@ def proxy(redis_url):
 
 @pytest.fixture
 def backend(proxy):
+    """Its timeout is longer than a busy machine needs for an answer."""
+    backend = open_backend(f"{proxy.url}&timeout=5", SystemClock())
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+def impatient(proxy):
     backend = open_backend(f"{proxy.url}&timeout=1", SystemClock())
     yield backend
     backend.close()
@@ -39,7 +48,7 @@ def backend(proxy):
 def own(own_server):
     """A durable server that nobody else uses, and a backend on it."""
     server = own_server("redis", durable=True)
-    backend = open_backend(f"{server.url}?timeout=2", SystemClock())
+    backend = open_backend(f"{server.url}?timeout=20", SystemClock())
     yield server, backend
     backend.close()
 
@@ -152,36 +161,38 @@ def test_an_ack_whose_answer_was_lost_is_not_lost_when_it_is_repeated(proxy, bac
 
 @pytest.mark.timing
 @pytest.mark.parametrize("direction", ["swallow_requests", "swallow_replies"])
-def test_a_half_open_connection_is_given_up_in_time(proxy, backend, direction):
-    backend.put([make(1)])
+def test_a_half_open_connection_is_given_up_in_time(proxy, impatient, direction):
+    impatient.put([make(1)])
     setattr(proxy, direction, True)
     begun = time.monotonic()
     with pytest.raises(BackendUnavailable, match="cannot be reached"):
-        backend.put([make(2)])
+        impatient.put([make(2)])
     assert time.monotonic() - begun < 10
     proxy.heal()
-    backend.put([make(2)])
-    assert waiting_and_leased(backend) == (2, 0)
+    impatient.put([make(2)])
+    assert waiting_and_leased(impatient) == (2, 0)
 
 
 def test_a_waiting_lease_survives_its_connection(proxy, backend):
     leases = []
-    waiting = threading.Thread(target=lambda: leases.extend(backend.lease([QUEUE], limit=1, seconds=60, wait=20)))
+    waiting = threading.Thread(
+        target=lambda: leases.extend(backend.lease([QUEUE], limit=1, seconds=60, wait=WAIT_SECONDS))
+    )
     waiting.start()
     time.sleep(0.2)  # so that it truly waits
     proxy.reset()
     backend.put([make(1)])
-    waiting.join(10)
+    waiting.join(WAIT_SECONDS)
     assert numbers(leases) == [1]
 
 
 @pytest.mark.timing
-def test_a_server_that_is_away_is_said_to_be_away_within_seconds(proxy, backend):
+def test_a_server_that_is_away_is_said_to_be_away_within_seconds(proxy, impatient):
     proxy.refuse = True
     proxy.reset()
     begun = time.monotonic()
     with pytest.raises(BackendUnavailable, match="the Redis server at 127"):
-        backend.put([make(1)])
+        impatient.put([make(1)])
     assert 1 < time.monotonic() - begun < 10
 
 
@@ -264,7 +275,7 @@ def test_a_server_that_cannot_write_refuses_in_plain_words_and_is_used_again(own
     server, backend = own
     backend.put([make(0)])
     take(backend)
-    with redis.Redis.from_url(server.url) as client, closing(open_server(server.url, timeout=2.0)) as ours:
+    with redis.Redis.from_url(server.url) as client, closing(open_server(server.url, timeout=20.0)) as ours:
         (server.folder / "data" / "dump.rdb").mkdir()  # no snapshot can take this name
         client.config_set("save", "3600 1000000")
         client.bgsave()
@@ -317,7 +328,7 @@ class Load:
     def __exit__(self, *_):
         self._stop.set()
         for thread in self._threads:
-            thread.join(30)
+            thread.join(WAIT_SECONDS)
 
     def drain(self):
         while any(self.backend.queues.counts()[QUEUE][state] for state in ("ready", "leased")):
@@ -351,13 +362,12 @@ def until_answered(act):
 
 
 def assert_all_ran_once(load, backend):
-    assert len(load.accepted) > 100
     assert sorted(load.acked) == sorted(load.accepted)
     assert backend.queues.counts()[QUEUE]["done"] == len(load.accepted)
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_when_the_server_is_killed_under_load(own):
+def test_nothing_is_lost_when_the_server_is_killed_under_load(own, eventually):
     server, backend = own
     with Load(backend) as load:
         for _ in range(3):
@@ -366,12 +376,13 @@ def test_nothing_is_lost_when_the_server_is_killed_under_load(own):
             time.sleep(0.3)
             server.start()
         time.sleep(1)
+        eventually(lambda: len(load.accepted) > 100)
     load.drain()
     assert_all_ran_once(load, backend)
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_when_connections_break_under_load(proxy, backend):
+def test_nothing_is_lost_when_connections_break_under_load(proxy, backend, eventually):
     with Load(backend) as load:
         for number in range(40):
             time.sleep(0.05)
@@ -379,5 +390,6 @@ def test_nothing_is_lost_when_connections_break_under_load(proxy, backend):
             if number % 4 == 0:
                 proxy.reset()
         proxy.heal()
+        eventually(lambda: len(load.accepted) > 100)
     load.drain()
     assert_all_ran_once(load, backend)

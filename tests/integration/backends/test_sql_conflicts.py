@@ -1,6 +1,5 @@
 """The server rolls a transaction back: Tenure repeats its own, and the caller repeats the caller's."""
 
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -14,6 +13,7 @@ from tenure.backends.sql.mysql import connection
 from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
 from tests.support.servers.fixtures import _login
+from tests.support.waiting import WAIT_SECONDS
 
 VICTIM = (psycopg.errors.DeadlockDetected, pymysql.OperationalError)  # as the driver says it to its caller
 
@@ -33,7 +33,7 @@ def url(request):
 
 @pytest.fixture
 def backend(url):
-    backend = open_backend(f"{url}?timeout=9", SystemClock())
+    backend = open_backend(f"{url}?timeout=60", SystemClock())
     yield backend
     backend.close()
 
@@ -60,7 +60,7 @@ def test_a_put_that_was_the_victim_of_a_deadlock_is_tried_again(backend, caller)
         except VICTIM:
             caller.rollback()
             stored = []
-        ours = put.result(20)
+        ours = put.result(WAIT_SECONDS)
     assert ours == (["c"] if stored else ["a", "b", "c"])
     assert kept(backend) == {"ready": 3}
 
@@ -79,7 +79,7 @@ def test_settlements_that_cross_a_deadlock_all_happen(backend, caller, url):
         with suppress(*VICTIM):
             cursor.execute(lock, (first.token,))
         caller.rollback()
-        assert ack.result(20) == []
+        assert ack.result(WAIT_SECONDS) == []
     assert kept(backend) == {"done": 2}
 
 
@@ -121,7 +121,7 @@ def test_a_verb_that_mariadb_chose_as_the_victim_of_a_deadlock_is_repeated(maria
         else:
             cursor.execute(lock, (leases[0].token,))
         caller.rollback()
-        answer = done.result(60)
+        answer = done.result(WAIT_SECONDS)
     assert refused == [1213]
     assert answer == (["0", "last"] if verb == "put" else [])
     assert {backend.jobs.find(lease.id).state for lease in leases} == {ENDS[verb]}
@@ -139,16 +139,24 @@ def someone_waits(watcher):
         return cursor.fetchone()[0]
 
 
-def test_a_lock_that_is_given_late_is_waited_for_again(mariadb_url):
-    backend = open_backend(f"{mariadb_url}?timeout=3", SystemClock())  # a second for a lock, then error 1205
+def test_a_lock_that_is_given_late_is_waited_for_again(mariadb_url, monkeypatch):
+    refused = []
+    real = connection.was_rolled_back
+    backend = open_backend(mariadb_url, SystemClock())
     backend.put([make("a")])
     (lease,) = backend.lease(["mail"], limit=1, seconds=60)
     with pymysql.connect(**_login(mariadb_url)) as caller, caller.cursor() as cursor:
+
+        def release_after_two(error):
+            refused.append(error.args[0])
+            if len(refused) == 2:
+                caller.rollback()
+            return real(error)
+
+        monkeypatch.setattr(connection, "was_rolled_back", release_after_two)
         cursor.execute("SELECT 1 FROM tenure_lease WHERE `key` = %s FOR UPDATE", (lease.token,))
-        release = threading.Timer(2.5, caller.rollback)
-        release.start()
         assert backend.ack([Ack(lease=lease)]) == []
-        release.join()
+    assert refused == [1205, 1205]  # the server waits a second for a lock
     assert kept(backend) == {"done": 1}
     backend.close()
 
@@ -164,7 +172,7 @@ def test_a_serialization_failure_of_our_own_is_tried_again(postgres_url):
         renewal = threads.submit(backend.renew, [lease], seconds=60)
         assert waits(renewal)
         caller.commit()  # what the renewal saw is not so any more
-        assert renewal.result(20) == []
+        assert renewal.result(WAIT_SECONDS) == []
     backend.close()
 
 

@@ -21,6 +21,7 @@ from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
 from tenure.errors import BackendUnavailable, SchemaError, SettingsError, UnknownBackend
 from tenure.wire.signing import new_key
+from tests.support.waiting import WAIT_SECONDS
 
 KEY = new_key().dump()
 PLACES = ["postgres", "postgres?listen=off", "mariadb"]
@@ -61,7 +62,8 @@ def test_a_backlog_is_drained_and_nothing_runs_twice(url):
         assert sorted(ran) == list(range(2500))
 
 
-def test_health_tells_how_durable_the_server_is_and_how_workers_wake(url):
+def test_health_tells_how_durable_the_server_is_and_how_workers_wake(url, monkeypatch):
+    monkeypatch.setattr(notifications, "_TRIAL_TIMEOUT", WAIT_SECONDS)
     backend = open_backend(url, SystemClock())
     facts = {fact.about: fact.text for fact in backend.server.facts()}
     backend.close()

@@ -17,7 +17,7 @@ def test_every_page_is_timed_on_every_server(server: str | None, request: pytest
         result = measure(SHORT)
     assert {"overview", "jobs", "jobs, text", "job, dead", "dead", "schedules", "settings"} <= set(result.pages)
     assert len(result.pages) == 22
-    assert all(0 < page.cached <= page.p95 for page in result.pages.values())
+    assert all(0 < page.p50 <= page.p95 and page.cached > 0 for page in result.pages.values())
     assert result.one_viewer > 0
 
 

@@ -5,12 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.peers import catalogue
+from benchmarks.peers import catalogue, rows
 from benchmarks.peers.rows import ROWS, Budget
 from benchmarks.peers.servers import Servers, servers
 from benchmarks.peers.stand import stand
+from tests.support.waiting import WAIT_SECONDS
 
 BUDGET = Budget(jobs=300, seconds=20.0)  # so many fit in however slow the machine is
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives workers more time than a busy machine needs."""
+    monkeypatch.setattr(Budget, "patience", WAIT_SECONDS)
+    monkeypatch.setattr(rows, "KEPT_TRIES", 100)
 
 
 @pytest.fixture

@@ -76,7 +76,8 @@ def test_a_drain_is_compared_with_one_beside_ended_jobs_on_a_server(postgres_url
     with server_of(postgres_url):
         numbers = ROWS["growth"](600)
     assert 100 < numbers["bytes an ended job, payload erased"] < numbers["bytes an ended job"] < 5000
-    assert numbers["dead rows, after trimming"] > 0
+    vacuums = numbers["automatic vacuums, after trimming"] - numbers["automatic vacuums, after the drains"]
+    assert numbers["dead rows, after trimming"] + vacuums > 0  # a vacuum of the server removes dead rows
 
 
 @pytest.mark.parametrize("server", [None, "postgres_url", "mariadb_url"])

@@ -15,9 +15,12 @@ from tenure.builtin.url_destination import parse_url
 from tenure.errors import Refused, RequestFailed, UnknownHandler
 from tenure.permissions import Http
 from tests.support.http_server import Server, response
+from tests.support.waiting import WAIT_SECONDS
 
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 HELLO = response(body=b"hello")
+# Which step the time ends in depends on the machine.
+TIME_IS_UP = "did not answer in time|took longer than|cannot be reached|no trusted TLS connection"
 
 
 @pytest.fixture
@@ -300,7 +303,7 @@ def test_an_endless_head_is_refused(serve, answer):
 def test_one_deadline_holds_for_the_whole_exchange(serve):
     server, begun = serve(trickle), time.monotonic()
 
-    with pytest.raises(RequestFailed, match=r"longer than 0\.5 s|did not answer in time"):
+    with pytest.raises(RequestFailed, match=TIME_IS_UP):
         send(f"http://api.test:{server.port}/", server, timeout=0.5)
 
     assert time.monotonic() - begun < 25  # the whole answer takes 50 s
@@ -309,15 +312,15 @@ def test_one_deadline_holds_for_the_whole_exchange(serve):
 def test_the_attempts_own_deadline_holds_as_well(serve):
     server = serve(trickle)
 
-    with pytest.raises(RequestFailed):
+    with pytest.raises(RequestFailed, match=TIME_IS_UP):
         send(f"http://api.test:{server.port}/", server, time_left=0.3)
 
 
 def test_a_server_that_never_answers_is_left(serve):
     silence = threading.Event()
-    server = serve(lambda connection: silence.wait(10))
+    server = serve(lambda connection: silence.wait(WAIT_SECONDS))
 
-    with pytest.raises(RequestFailed, match="did not answer in time"):
+    with pytest.raises(RequestFailed, match=TIME_IS_UP):
         send(f"http://api.test:{server.port}/", server, timeout=0.3)
     silence.set()
 
@@ -325,16 +328,16 @@ def test_a_server_that_never_answers_is_left(serve):
 def test_a_resolver_that_never_answers_is_left():
     silence = threading.Event()
 
-    with pytest.raises(RequestFailed, match="did not answer in time"):
-        send("http://slow.test/", find=lambda host, port: silence.wait(10), timeout=0.2)
+    with pytest.raises(RequestFailed, match=TIME_IS_UP):
+        send("http://slow.test/", find=lambda host, port: silence.wait(WAIT_SECONDS), timeout=0.2)
     silence.set()
 
 
 def test_a_handshake_that_never_ends_is_left(serve):
     silence = threading.Event()
-    server = serve(lambda connection: silence.wait(10))
+    server = serve(lambda connection: silence.wait(WAIT_SECONDS))
 
-    with pytest.raises(RequestFailed, match=r"no trusted TLS|took longer"):
+    with pytest.raises(RequestFailed, match=TIME_IS_UP):
         send(f"https://api.test:{server.port}/", server, timeout=0.3)
     silence.set()
 

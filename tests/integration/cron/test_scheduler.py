@@ -544,7 +544,7 @@ def test_a_scheduler_loop_ticks_until_it_is_stopped_and_finishes_what_is_inline(
     def tell() -> None: ...
 
     app.schedule("tell").every_minute().inline().misfire("all")
-    app.listen(lambda event: (ended.append(event), keeper.stop(5.0)) if isinstance(event, TICK) else None)
+    app.listen(lambda event: (ended.append(event), keeper.stop(WAIT_SECONDS)) if isinstance(event, TICK) else None)
     now = app.clock.now()
     past = now - now % 60_000_000 - 120_000_000
     app.cron.ledger.enter(

@@ -9,8 +9,15 @@ from tenure.app.dashboard.core import Dashboard
 from tenure.testing import FakeClock
 from tenure.wire.signing import new_key
 from tests.support.backend_urls import empty_backend
+from tests.support.dashboard_limits import raise_limits
 
 EVERYWHERE = ["memory", "sqlite", "redis", "postgres"]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """A busy machine must not end a search early, nor leave an answer out."""
+    raise_limits(monkeypatch)
 
 
 @pytest.fixture

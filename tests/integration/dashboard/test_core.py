@@ -145,7 +145,8 @@ class TestLongActions:
         yield gate
         gate.set()
 
-    def test_a_long_action_goes_on_in_the_background(self, app, dashboard, gate, eventually):
+    def test_a_long_action_goes_on_in_the_background(self, app, dashboard, gate, eventually, monkeypatch):
+        monkeypatch.setattr("tenure.app.dashboard.core.SAVE_INTERVAL_SECONDS", 0.0)
         record = dashboard.start(Steps(between=[gate.wait]), ADMIN, "test")
 
         assert record.state == "running"
@@ -219,7 +220,8 @@ class TestFigures:
     def recorder(self, read):
         return Recorder(read, lambda: 0)
 
-    def test_viewers_share_what_was_read(self):
+    def test_viewers_share_what_was_read(self, monkeypatch):
+        monkeypatch.setattr("tenure.app.dashboard.figures.MIN_AGE_SECONDS", 60.0)
         reads = []
         recorder = self.recorder(lambda: reads.append(1) or self.figures())
 

@@ -26,6 +26,7 @@ from tenure.backends.records import JobRecord
 from tenure.errors import AccessDenied, ActionRefused, InvalidFilter
 from tenure.wire.signing import new_key
 from tests.support.servicebus import Emulator
+from tests.support.waiting import WAIT_SECONDS
 
 ADMIN = everything("ada")
 MAIL_ONLY = Access(user="mia", role="admin", queues=("mail",))
@@ -449,7 +450,7 @@ class TestBounds:
         def read(limit):
             reads.append(limit)
             if len(reads) > 1:
-                all_read.wait(10)
+                all_read.wait(WAIT_SECONDS)
             return LetterSnapshot(letters=letters(limit), is_cut=True)
 
         index = LetterIndex(read, lambda: "unchanged")
@@ -467,19 +468,19 @@ class TestBounds:
         def read(limit):
             next(begun).set()
             for event in next(results):
-                event.wait(10)
+                event.wait(WAIT_SECONDS)
             return LetterSnapshot(letters=letters(3))
 
         index = LetterIndex(read, lambda: "unchanged")
         assert ids(index.latest()) == ["0", "1", "2"]
         index.forget(["0"])
         assert ids(index.latest()) == ["1", "2"]
-        assert reads[1].wait(10)
+        assert reads[1].wait(WAIT_SECONDS)
         index.forget(["2"])  # while a thread reads the letters as they were before
         go_on[0].set()
         eventually(lambda: ids(index.latest()) == ["0", "1"])  # the first has died again, as far as is known
         index.forget(["9"])  # of no letter, so that it changes nothing
-        assert reads[2].wait(10)
+        assert reads[2].wait(WAIT_SECONDS)
         go_on[1].set()
         eventually(lambda: ids(index.latest()) == ["0", "1", "2"])
 

@@ -137,11 +137,12 @@ def test_a_paused_queue_with_waiting_jobs_can_be_resumed_from_the_list(shop, vie
     assert (seen_by_viewer.label, seen_by_viewer.link, seen_by_viewer.changes) == ("Queues", "/queues", False)
 
 
-def test_silent_workers_and_queues_without_workers_are_told(shop, view):
-    announce(shop, "app-2", "reports", silent=20)
-    shop.define("send", {"user": 1}).dispatch()
+def test_silent_workers_and_queues_without_workers_are_told(timed, view):
+    timed.job(name="send", queue="emails")(lambda: None)
+    announce(timed, "app-2", "reports", silent=20)
+    timed.define("send").dispatch()
 
-    dashboard = view()
+    dashboard = view(timed)
     model = dashboard.read(OverviewQuery(), ADMIN)
 
     silent = find(model, "worker_silent").sentence
@@ -150,11 +151,11 @@ def test_silent_workers_and_queues_without_workers_are_told(shop, view):
     assert codes(dashboard.read(OverviewQuery(), MAILER)) == ["queue_unserved"]
 
 
-def test_many_silent_workers_make_one_line(shop, view):
+def test_many_silent_workers_make_one_line(timed, view):
     for number in range(3):
-        announce(shop, f"app-{number}", "reports", silent=20 + number)
+        announce(timed, f"app-{number}", "reports", silent=20 + number)
 
-    found = find(view().read(OverviewQuery(), ADMIN), "worker_silent")
+    found = find(view(timed).read(OverviewQuery(), ADMIN), "worker_silent")
 
     assert found.sentence == "3 workers have been silent for 22 s; a worker is forgotten after 30 s"
 

@@ -17,6 +17,7 @@ from tests.support.command_line import CommandLine
 from tests.support.waiting import WAIT_SECONDS, eventually
 
 GONE_SECONDS = 10.0  # less than a lease, at whose end a child process ends anyway
+NEVER = 3600.0  # seconds
 
 
 class Worker:
@@ -66,6 +67,24 @@ def processes():
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(FileNotFoundError, ProcessLookupError):
             yield int(entry.name), (entry / "stat").read_text().rpartition(")")[2].split()
+
+
+def wait_until_all_gone(workers, seconds):
+    """Wait until no process of these workers is left; a failure names those that are."""
+    try:
+        eventually(lambda: not any(worker.family() for worker in workers), seconds)
+    except AssertionError as error:
+        left = [describe(pid) for worker in workers for pid in worker.family()]
+        raise AssertionError("\n".join([f"processes of workers are left after {seconds:g} s:", *left])) from error
+
+
+def describe(pid):
+    """The pid, the state and the command line of a process."""
+    state = dict(processes()).get(pid, ["ended"])[0]
+    with suppress(FileNotFoundError, ProcessLookupError):
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return f"{pid} {state} {command}"
+    return f"{pid} ended"
 
 
 class Site:
@@ -145,7 +164,7 @@ class Site:
         It is one statement: if the lease only expired, its own worker could reap it and run the job once more.
         """
         take = """
-        UPDATE tenure_lease SET owner = 'thief', fence = fence + 1, expires = expires + 60 * 1000000
+        UPDATE tenure_lease SET owner = 'thief', fence = fence + 1, expires = expires + 3600 * 1000000
         WHERE key = (SELECT key FROM tenure_job WHERE id = ?)
         """
 
@@ -180,6 +199,21 @@ class Site:
         """Have the app do this when a child imports it, and not when the worker does."""
         source = self.folder / "shop.py"
         source.write_text(f"{source.read_text()}\nif 'tenure.cli.process.child' in sys.orig_argv:\n    {code}\n")
+
+    def set_in_worker(self, module, **values):
+        """Have workers and children that start from now on set these values of a module."""
+        source = self.folder / "shop.py"
+        change = f"vars(importlib.import_module({module!r})).update({values!r})"
+        source.write_text(f"{source.read_text()}\nimport importlib\n{change}\n")
+
+    def never_kill(self):
+        """Give jobs any time to stop: a busy machine may need more than the second after which a child is killed."""
+        self.set_in_worker("tenure.execution.parent.stop_rules", KILL_GRACE=NEVER)
+
+    def never_hand_back(self):
+        """Let jobs wait for their start: on a busy machine they may wait so long that they would go back."""
+        self.set_in_worker("tenure.execution.parent.runner", _MAX_ORDER_WAIT=NEVER)
+        self.set_in_worker("tenure.worker.keeper", _UNSTARTED_SECONDS=NEVER)
 
     def events(self, name):
         """What the workers' listeners were told of this kind."""
@@ -219,7 +253,7 @@ def site(tmp_path, monkeypatch):
         for pid in site.suspect_workers():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        eventually(lambda: not any(worker.family() for worker in site.workers), GONE_SECONDS)
+        wait_until_all_gone(site.workers, WAIT_SECONDS)
     finally:
         command_line.close()
 
@@ -227,11 +261,7 @@ def site(tmp_path, monkeypatch):
 @pytest.fixture
 def nobody_left():
     """Checks that whatever a worker had started is gone with it; the kernel takes a moment to end a process."""
-
-    def check(worker):
-        eventually(lambda: not worker.family(), GONE_SECONDS)
-
-    return check
+    return lambda worker: wait_until_all_gone([worker], GONE_SECONDS)
 
 
 @pytest.fixture

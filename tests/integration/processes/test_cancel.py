@@ -17,7 +17,7 @@ def cancel_running(site, id):
     site.wait_for("started", id)
     asked = time.monotonic()
     assert site.app.backend.control.cancel([id]) == {id: "asked"}
-    [ended] = site.wait_for_end(id, seconds=10)
+    [ended] = site.wait_for_end(id)
     return ended, time.monotonic() - asked
 
 
@@ -46,25 +46,26 @@ def test_a_job_that_waits_in_a_child_behind_another_is_cancelled_before_it_start
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("handler", ["tidy_up", "tidy_up_async"])
 def test_a_job_that_is_asleep_is_woken_tidies_up_and_its_process_lives_on(site, runner, handler, story):
+    site.never_kill()
     id = getattr(site.shop, handler).enqueue()
     site.work(runner, 1)
-    ended, took = cancel_running(site, id)
+    ended, _ = cancel_running(site, id)
     after = site.shop.quick.enqueue()
-    assert (story(ended), took < 2.5) == (CANCELLED, True)
+    assert story(ended) == CANCELLED
     assert len(site.journal("tidied:True", id)) == 1
     assert story(*site.wait_for_end(after))[:3] == ("done", 0, 0)
     assert site.journal("ran", after)[0][1] == site.journal("started", id)[0][1]
 
 
-@pytest.mark.timing
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("handler", ["spin", "watch_for_it", "complain"])
 def test_a_job_at_work_in_python_is_stopped_and_its_process_lives_on(site, runner, handler, story):
+    site.never_kill()
     id = getattr(site.shop, handler).enqueue()
     site.work(runner, 1)
-    ended, took = cancel_running(site, id)
+    ended, _ = cancel_running(site, id)
     after = site.shop.quick.enqueue()
-    assert (story(ended), took < 2.5) == (CANCELLED, True)
+    assert story(ended) == CANCELLED
     site.wait_for_end(after)
     assert site.journal("ran", after)[0][1] == site.journal("started", id)[0][1]
 
@@ -87,6 +88,7 @@ def test_a_job_that_hears_nothing_is_killed_a_second_later(site, runner, handler
     ("runner", "neighbour", "handler"), [("threads", "hold", "spin"), ("event_loop", "linger", "tidy_up_async")]
 )
 def test_the_neighbours_of_a_job_that_stops_are_not_disturbed(site, runner, neighbour, handler, story):
+    site.never_kill()
     neighbours = [getattr(site.shop, neighbour).enqueue() for _ in range(2)]
     site.work(runner, 4)
     site.wait_for("started", times=2)
@@ -114,6 +116,7 @@ def test_the_neighbours_of_a_job_that_must_be_killed_go_back_uncharged(site, run
 
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_a_job_that_succeeds_all_the_same_is_done(site, runner, counted):
+    site.never_kill()
     id = site.shop.finish_all_the_same.enqueue()
     site.work(runner, 1)
     ended, _ = cancel_running(site, id)
@@ -123,7 +126,7 @@ def test_a_job_that_succeeds_all_the_same_is_done(site, runner, counted):
 @pytest.mark.parametrize("runner", ["inline", "process"])
 def test_a_request_is_not_lost_with_the_worker_that_should_have_heard_it(site, runner, story, eventually):
     id = site.shop.hold.enqueue()
-    worker = site.work(runner, 1, lease=2)
+    worker = site.work(runner, 1, lease=6)  # long enough that a busy worker does not lose it before
     site.wait_for("started", id)
     site.freeze(worker)
     assert site.app.cancel(id) == "asked"

@@ -84,6 +84,7 @@ def test_short_jobs_behind_a_full_worker_are_run_by_another_worker(site):
 
 
 def test_one_slow_job_on_threads_does_not_slow_the_others(site):
+    site.never_hand_back()
     slow = site.shop.hold.enqueue()
     short = [site.shop.quick.enqueue() for _ in range(500)]
     site.work("threads", 4)
@@ -94,6 +95,7 @@ def test_one_slow_job_on_threads_does_not_slow_the_others(site):
 
 
 def test_hundreds_of_awaits_are_in_flight_at_once(site, counted):
+    site.never_hand_back()
     ids = site.app.enqueue_many(site.shop.meet.build(count=500) for _ in range(500))
     assert site.burst("event_loop", 500).code == 0
     assert {(counted(site.job(id)), site.job(id).fence) for id in ids} == {(("done", 0, 0), 1)}

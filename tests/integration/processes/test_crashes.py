@@ -4,26 +4,31 @@ import signal
 
 import pytest
 
+from tests.support.waiting import WAIT_SECONDS
+
 CHILDREN = ["process", "threads", "event_loop"]
+LIVES_ON = "closed its pipes or wrote invalid data to them, and was killed"
+# How a job kills its process, what is told of it, and how many seconds a worker gives that process to end by itself:
+# many where it does, because a busy machine takes long.
 DEATHS = [
-    ("exit 0", "exited with code 0"),
-    ("exit 1", "exited with code 1"),
-    ("fall", "was killed by SIGSEGV"),
-    ("abort", "was killed by SIGABRT"),
-    ("kill", "was killed by SIGKILL"),
-    ("close", "closed its pipes or wrote invalid data to them, and was killed"),
-    ("garble", "closed its pipes or wrote invalid data to them, and was killed"),
-    ("garble quietly", "closed its pipes or wrote invalid data to them, and was killed"),
+    ("exit 0", "exited with code 0", WAIT_SECONDS),
+    ("exit 1", "exited with code 1", WAIT_SECONDS),
+    ("fall", "was killed by SIGSEGV", WAIT_SECONDS),
+    ("abort", "was killed by SIGABRT", WAIT_SECONDS),
+    ("kill", "was killed by SIGKILL", WAIT_SECONDS),
+    ("close", LIVES_ON, 0.5),
+    ("garble", LIVES_ON, 0.5),
+    ("garble quietly", LIVES_ON, 0.5),
 ]
 
 
 @pytest.mark.parametrize("runner", CHILDREN)
 def test_the_job_of_a_killed_child_runs_again_at_once_and_is_charged_a_crash(site, runner, eventually, counted):
     id = site.shop.hold.enqueue()
-    worker = site.work(runner)
+    worker = site.work(runner, lease=2 * WAIT_SECONDS)
     killed = site.wait_for("started")
     worker.send(signal.SIGKILL, killed)
-    eventually(lambda: len(site.journal("started", id)) == 2, seconds=10.0)  # without a lease having to expire
+    eventually(lambda: len(site.journal("started", id)) == 2)  # without a lease having to expire
     site.say("released")
     [ended] = site.wait_for_end(id)
     assert counted(ended) == ("done", 0, 1)
@@ -45,10 +50,12 @@ def test_a_neighbour_in_a_process_of_its_own_is_neither_disturbed_nor_charged(si
     assert len(site.journal("started", neighbour)) == 1
 
 
-@pytest.mark.parametrize(("how", "evidence"), DEATHS)
+@pytest.mark.parametrize(("how", "evidence", "exit_timeout"), DEATHS)
 def test_a_job_that_kills_its_process_every_time_is_dead_as_a_crash_loop_with_the_evidence(
-    site, how, evidence, counted, nobody_left
+    site, how, evidence, exit_timeout, counted, nobody_left
 ):
+    site.set_in_worker("tenure.execution.parent.runner", _EXIT_TIMEOUT=exit_timeout)
+    site.set_in_worker("tenure.execution.parent.child_process", _LAST_LINES_SECONDS=WAIT_SECONDS)
     id = site.shop.die.enqueue(how=how)
     others = [site.shop.quick.enqueue() for _ in range(10)]
     worker = site.work("process", 2, "--burst")
@@ -66,7 +73,7 @@ def test_a_job_that_kills_its_process_every_time_is_dead_as_a_crash_loop_with_th
     nobody_left(worker)
 
 
-@pytest.mark.parametrize("how", [how for how, _ in DEATHS])
+@pytest.mark.parametrize("how", [how for how, _, _ in DEATHS])
 def test_a_crash_among_many_short_jobs_is_charged_to_the_one_that_ran_and_no_other_runs_twice(site, how, counted):
     before, after = ([site.shop.step.build() for _ in range(200)] for _ in range(2))
     ids = site.app.enqueue_many([*before, site.shop.step.build(do=how), *after])

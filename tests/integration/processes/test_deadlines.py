@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+from tests.integration.processes.conftest import NEVER
+
 CHILDREN = ["process", "threads", "event_loop"]
 HOUR = 3600
 
@@ -26,12 +28,13 @@ def test_the_time_of_a_job_counts_from_its_own_start_and_not_from_that_of_the_jo
     assert (counted(site.job(late)), site.job(late).reason) == (("dead", 1, 0), "timeout")
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("runner", CHILDREN)
 def test_a_call_that_locks_the_interpreter_for_longer_than_the_lease_keeps_its_lease(site, runner, counted):
-    id = site.shop.seize.enqueue(seconds=3)
-    rival = site.work("process", 1, lease=1)
+    id = site.shop.seize.enqueue(seconds=5)
+    site.work(runner, 1, lease=3)
     site.wait_for("started")
-    site.work(runner, 1, lease=1)
+    rival = site.work("process", 1, lease=3)
     [ended] = site.wait_for_end(id)
     assert (counted(ended), ended.fence, ended.output) == (("done", 0, 0), 1, "woke")
     assert len(site.journal("finished", id)) == 1
@@ -54,6 +57,7 @@ def test_a_job_that_hears_no_timeout_is_killed_a_second_after_it(site, runner, h
 
 @pytest.mark.parametrize("runner", [*CHILDREN, "inline"])
 def test_a_python_loop_is_stopped_at_its_timeout_and_its_process_lives_on(site, runner, counted):
+    site.never_kill()
     id = site.shop.spin.using(timeout=0.5).enqueue()
     after = site.shop.quick.enqueue()
     assert site.burst(runner, 1).code == 1
@@ -64,6 +68,7 @@ def test_a_python_loop_is_stopped_at_its_timeout_and_its_process_lives_on(site, 
 
 
 def test_a_coroutine_that_awaits_too_long_is_cancelled_and_its_neighbours_go_on(site, counted):
+    site.never_kill()
     late = site.shop.nap.using(timeout=0.3).enqueue(seconds=3600)
     neighbour = site.shop.linger.enqueue()
     site.work("event_loop", 10)
@@ -75,7 +80,8 @@ def test_a_coroutine_that_awaits_too_long_is_cancelled_and_its_neighbours_go_on(
 
 
 def test_a_job_that_ended_just_before_another_blocked_the_loop_is_not_run_again(site, counted):
-    clog = site.shop.clog_behind_open.using(timeout=0.5).enqueue()
+    site.never_hand_back()
+    clog = site.shop.clog_behind_open.using(timeout=4).enqueue()  # time for the other to start
     ended = site.shop.open_gate.enqueue()
     assert site.burst("event_loop", 2).code == 1
     assert counted(site.job(clog)) == ("dead", 1, 0)
@@ -84,6 +90,7 @@ def test_a_job_that_ended_just_before_another_blocked_the_loop_is_not_run_again(
 
 
 def test_a_coroutine_that_blocks_its_loop_is_killed_and_its_neighbours_go_back_uncharged(site, counted):
+    site.set_in_worker("tenure.execution.parent.runner", FROZEN_AFTER=NEVER)  # a busy machine delays heartbeats too
     neighbours = [site.shop.linger.enqueue() for _ in range(3)]
     worker = site.work("event_loop", 10)
     site.wait_for("started", times=3)
@@ -109,6 +116,7 @@ def test_a_blocked_loop_without_a_timeout_is_run_alone_once_it_has_cost_another_
 
 
 def test_in_threads_a_python_loop_is_stopped_and_its_neighbours_are_not_disturbed(site, counted):
+    site.never_kill()
     neighbours = [site.shop.hold.enqueue() for _ in range(2)]
     site.work("threads", 3)
     site.wait_for("started", times=2)
@@ -137,19 +145,20 @@ def test_in_threads_a_call_into_c_is_killed_with_its_neighbours_who_go_back_unch
     ("runner", "innocent", "culprit"), [("threads", "sleep", "seize"), ("event_loop", "nap", "clog")]
 )
 def test_a_job_made_late_by_another_is_not_charged(site, runner, innocent, culprit, counted):
-    late = [getattr(site.shop, innocent).using(timeout=2).enqueue(seconds=0.8) for _ in range(2)]
+    late = [getattr(site.shop, innocent).using(timeout=4).enqueue(seconds=0.8) for _ in range(2)]
     site.work(runner, 4)
     site.wait_for("started", times=2)
-    blocker = getattr(site.shop, culprit).using(timeout=2).enqueue(seconds=3600)
+    blocker = getattr(site.shop, culprit).using(timeout=4).enqueue(seconds=3600)
     *ended, dead = site.wait_for_end(*late, blocker)
     assert (counted(dead), dead.reason) == (("dead", 1, 0), "timeout")
     assert {counted(each) for each in ended} == {("done", 0, 0)}
 
 
-def test_a_killed_job_takes_the_programs_it_started_with_it(site):
+def test_a_killed_job_takes_the_programs_it_started_with_it(site, eventually):
     id = site.shop.call_program.using(timeout=0.3).enqueue()
     worker = site.work("process", 1)
     [dead] = site.wait_for_end(id)
     assert dead.reason == "timeout"
-    assert sorted(worker.family()) == sorted([worker.pid, *worker.children()])
+    # A new child may start between the two looks; a program that was left would never become a child of the worker.
+    eventually(lambda: sorted(worker.family()) == sorted([worker.pid, *worker.children()]))
     assert len(worker.children()) <= 1

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from tests.integration.processes.conftest import NEVER
+
 RUNNERS = ["inline", "process", "threads", "event_loop"]
 
 
@@ -45,6 +47,7 @@ def test_what_the_app_provides_is_opened_and_closed_for_each_job(site, runner, c
     ("runner", "job"), [("inline", "pay"), ("process", "pay"), *((each, "pay_async") for each in RUNNERS)]
 )
 def test_what_the_app_provides_is_closed_after_a_timeout_too(site, runner, job):
+    site.never_kill()
     id = getattr(site.shop, job).using(timeout=0.5).enqueue(7, seconds=60)
     assert site.burst(runner, 1).code == 1
     assert site.job(id).reason == "timeout"
@@ -57,6 +60,8 @@ HANGING = ["lazy_parcel", "gentle_parcel", "gentle_async_parcel"]
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("handler", HANGING)
 def test_before_run_counts_towards_the_timeout(site, runner, handler, counted):
+    site.never_kill()
+    site.set_in_worker("tenure.execution.attempt", _AFTER_RUN_GRACE=NEVER)  # time for `after_run` on a busy machine
     id = site.app.define(handler, {"to": "Ada", "hang": "before_run"}).timeout(0.5).dispatch()
     after = site.shop.quick.enqueue()
     assert site.burst(runner, 1).code == 1
@@ -69,6 +74,7 @@ def test_before_run_counts_towards_the_timeout(site, runner, handler, counted):
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("handler", HANGING)
 def test_an_after_run_that_does_not_end_is_stopped_and_the_outcome_stands(site, runner, handler, counted):
+    site.never_kill()
     id = site.app.define(handler, {"to": "Ada", "hang": "after_run"}).timeout(2).dispatch()
     after = site.shop.quick.enqueue()
     done = site.burst(runner, 1)

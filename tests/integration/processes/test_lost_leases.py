@@ -11,7 +11,7 @@ CHILDREN = ["process", "threads", "event_loop"]
 @pytest.mark.parametrize("runner", CHILDREN)
 def test_a_run_whose_lease_was_lost_is_killed_and_changes_nothing(site, runner, eventually, counted):
     id = site.shop.hold.enqueue()
-    worker = site.work(runner, 1, lease=2)
+    worker = site.work(runner, 1, lease=6)  # long enough that a busy worker does not lose it before
     child = site.wait_for("started")
     thief = site.steal(id)
     site.wait_until_gone(child)
@@ -27,7 +27,7 @@ def test_a_run_whose_lease_was_lost_is_killed_and_changes_nothing(site, runner, 
 
 def test_the_neighbours_of_a_run_that_lost_its_lease_go_back_uncharged(site, counted):
     stolen, neighbour = site.shop.hold.enqueue(), site.shop.hold.enqueue()
-    site.work("threads", 2, lease=2)
+    site.work("threads", 2, lease=6)
     child = site.wait_for("started", times=2)
     site.steal(stolen)
     site.wait_until_gone(child)

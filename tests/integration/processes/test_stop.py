@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tenure.execution.parent.child_process import ChildProcess
-from tests.support.waiting import STOP_SECONDS
+from tests.support.waiting import STOP_SECONDS, WAIT_SECONDS
 
 CHILDREN = [("process", "hold"), ("threads", "hold"), ("event_loop", "linger"), ("event_loop", "hold")]
 
@@ -48,6 +48,7 @@ def test_a_worker_told_twice_interrupts_what_runs_and_ends_quickly(site, busy, c
 
 
 def test_a_burst_that_is_told_to_stop_hands_back_the_orders_a_child_had_not_started(site, counted, nobody_left):
+    site.never_hand_back()  # else the slow one may overtake some of the first
     first = [site.shop.quick.enqueue() for _ in range(50)]
     slow = site.shop.hold.enqueue()
     rest = [site.shop.quick.enqueue() for _ in range(50)]
@@ -83,7 +84,7 @@ def test_a_child_that_is_still_starting_leaves_signals_to_its_parent(tmp_path, e
     child = ChildProcess([sys.executable, "-c", code, str(tmp_path / "blocked")], os.environ, 1)
 
     eventually(lambda: (tmp_path / "blocked").exists() and (tmp_path / "blocked").read_text().endswith("."))
-    child.release(child.wait_for_exit(5))
+    child.release(child.wait_for_exit(WAIT_SECONDS))
 
     blocked = set(map(int, (tmp_path / "blocked").read_text()[:-1].split()))
     assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= blocked

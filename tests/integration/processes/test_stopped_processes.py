@@ -34,10 +34,10 @@ def test_a_worker_stopped_past_its_lease_cannot_settle_the_job_that_another_has_
 @pytest.mark.parametrize("runner", ["process", "threads", "event_loop"])
 def test_a_child_of_a_stopped_parent_ends_itself_before_another_worker_runs_its_job(site, runner, counted, nobody_left):
     id = site.shop.hold.enqueue()
-    stale = site.work(runner, 1, lease=3)
+    stale = site.work(runner, 1, lease=6)  # long enough that a busy worker does not lose it
     child = site.wait_for("started")
     site.freeze(stale, stale.pid)
-    fresh = site.work(runner, 1, lease=3)
+    fresh = site.work(runner, 1, lease=6)
     site.wait_for("started", id, times=2)
     assert not is_running(child)  # it is a zombie until its parent goes on
     stale.send(signal.SIGCONT)
@@ -64,8 +64,8 @@ def test_a_stopped_child_keeps_its_lease_until_its_deadline_and_is_then_killed(s
 
 
 def test_a_job_that_stops_its_process_among_many_short_ones_costs_the_others_nothing(site, counted):
-    steps = site.shop.step.using(timeout=1)
-    ids = site.app.enqueue_many(steps.build(do="stop" if i == 200 else "nothing") for i in range(400))
+    before, after = ([site.shop.step.build() for _ in range(200)] for _ in range(2))
+    ids = site.app.enqueue_many([*before, site.shop.step.using(timeout=1).build(do="stop"), *after])
     assert site.burst("process", 2).code == 1
     stopped = site.job(ids.pop(200))
     assert (counted(stopped), stopped.reason) == (("dead", 1, 0), "timeout")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.waiting import eventually
 
-QUICKLY = {"lease": 1}
+QUICKLY = {"lease": 3}
 
 
 @pytest.mark.slow

@@ -43,6 +43,7 @@ def test_a_handler_can_stop_the_programs_and_the_copies_it_has_started(site, run
 
 
 def test_a_timeout_still_stops_a_job_after_another_has_changed_the_signal_handlers(site, counted):
+    site.never_kill()
     messy, late = site.shop.change_signals.enqueue(), site.shop.spin.using(timeout=0.5).enqueue()
     slow = site.shop.sleep.enqueue(seconds=0.7)
     assert site.burst("process", 1).code == 1

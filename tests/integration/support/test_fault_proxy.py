@@ -9,6 +9,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.support.fault_proxy import FaultProxy
+from tests.support.waiting import WAIT_SECONDS
 
 
 @pytest.fixture
@@ -17,10 +18,13 @@ def proxy(redis_url):
         yield proxy
 
 
+def connected(proxy, seconds):
+    return redis.Redis(port=proxy.port, socket_timeout=seconds, retry=Retry(NoBackoff(), 0))  # each fault must show
+
+
 @pytest.fixture
 def client(proxy):
-    # Without a retry: each fault must show.
-    with redis.Redis(port=proxy.port, socket_timeout=0.3, retry=Retry(NoBackoff(), 0)) as client:
+    with connected(proxy, WAIT_SECONDS) as client:
         yield client
 
 
@@ -40,8 +44,8 @@ def test_latency_is_paid_each_way(proxy, client):
 def test_what_is_swallowed_is_never_answered(proxy, client, direction):
     client.ping()
     setattr(proxy, direction, True)
-    with pytest.raises(redis.TimeoutError):
-        client.ping()
+    with connected(proxy, seconds=0.3) as impatient, pytest.raises(redis.TimeoutError):
+        impatient.ping()
     proxy.heal()
     assert client.ping()
 
@@ -57,7 +61,7 @@ def test_a_connection_is_cut_after_so_many_bytes(proxy, client, limit):
 
 
 def test_a_reset_breaks_open_connections_and_new_ones_work(proxy, client):
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=WAIT_SECONDS) as connection:
         connection.sendall(b"PING\r\n")
         assert connection.recv(10) == b"+PONG\r\n"
         proxy.reset()

@@ -105,14 +105,15 @@ def test_a_fixture_that_fails_is_not_tried_again(run, pytester):
 
 def test_the_second_try_has_a_timeout_of_its_own(run, pytester):
     result = run("""
-    import time
+    import signal
 
     @pytest.mark.timing
-    @pytest.mark.timeout(0.2)
+    @pytest.mark.timeout(60)
     def test_it(fresh):
-        time.sleep(60)
+        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 60
+        signal.raise_signal(signal.SIGALRM)  # as when the time is up
     """)
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*::test_it: failed, after *Timeout*"])
+    result.stdout.fnmatch_lines(["E *Failed: Timeout (>60*", "*::test_it: failed, after *Timeout*"])
     assert tries(pytester, "fixtures") == 2

@@ -53,6 +53,15 @@ def receive(receiver, count=1, wait=WAIT_SECONDS):
     return receiver.receive_messages(max_message_count=count, max_wait_time=wait)
 
 
+def receive_all(receiver, count):
+    """So many messages: the SDK returns fewer if the next one does not follow within 0.2 s."""
+    found = []
+    while len(found) < count:
+        found += (more := receive(receiver, count - len(found)))
+        assert more, f"only {len(found)} of {count} messages came"
+    return found
+
+
 def bodies(messages):
     return [b"".join(message.body) for message in messages]
 
@@ -61,12 +70,12 @@ def test_messages_arrive_in_their_order_whatever_their_size(send, receiver):
     sent = [b"one", b"", b"x" * 200_000, bytes(range(256))]
     for body in sent:
         send(body)
-    assert bodies(receive(receiver, 4)) == sent
+    assert bodies(receive_all(receiver, 4)) == sent
 
 
 def test_a_batch_is_received_at_once(send, receiver):
     send(*[f"{number}" for number in range(100)])
-    assert bodies(receive(receiver, 100)) == [b"%d" % number for number in range(100)]
+    assert bodies(receive_all(receiver, 100)) == [b"%d" % number for number in range(100)]
 
 
 def test_a_completed_message_is_gone(send, receiver, emulator):
@@ -140,13 +149,13 @@ def test_a_repeated_id_is_dropped(send, receiver):
     send("one", message_id="a")
     send("two", message_id="a")
     send("three", message_id="b")
-    assert bodies(receive(receiver, 5)) == [b"one", b"three"]
+    assert bodies(receive_all(receiver, 2)) == [b"one", b"three"]
 
 
 def test_peeking_takes_no_lock(send, receiver):
     send("one", "two")
     assert bodies(receiver.peek_messages(5)) == [b"one", b"two"]
-    assert len(receive(receiver, 5)) == 2
+    assert bodies(receive_all(receiver, 2)) == [b"one", b"two"]
 
 
 def test_messages_can_be_received_and_deleted_in_one(send, client, emulator):
@@ -162,7 +171,7 @@ def test_a_closed_receiver_gives_back_what_it_had_not_handed_out(send, receiver,
     threading.Event().wait(0.2)  # so that they are on their way to it
     receiver.close()
     with client.get_queue_receiver("mail") as other:
-        assert [message.delivery_count for message in receive(other, 2)] == [0, 0]
+        assert [message.delivery_count for message in receive_all(other, 2)] == [0, 0]
 
 
 def test_unknown_entities_and_wrong_keys_are_refused(client, emulator):

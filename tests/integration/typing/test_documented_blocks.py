@@ -71,7 +71,7 @@ def renamed(text: str, modules: set[str], page: str) -> str:
 
 
 def test_mypy_in_strict_mode_accepts_every_block(modules: Path, request: pytest.FixtureRequest) -> None:
-    cache = request.config.cache.mkdir("typing")
+    cache = request.config.cache.mkdir("typing-blocks")  # processes must not share one
     command = [sys.executable, "-m", "mypy", *_MYPY_OPTIONS, "--cache-dir", str(cache), "."]
 
     done = subprocess.run(command, capture_output=True, text=True, cwd=modules, check=False)

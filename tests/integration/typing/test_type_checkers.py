@@ -31,8 +31,8 @@ def reported_by_pyright(file, cache):
 @pytest.fixture(params=[reported_by_mypy, reported_by_pyright], ids=["mypy", "pyright"])
 def reported(request):
     """The lines that a checker reports in a file, and all it said."""
-    cache = request.config.cache.mkdir("typing")
-    return lambda name: request.param(HERE / name, cache)
+    cache = request.config.cache.mkdir("typing")  # with a folder for each file: processes must not share one
+    return lambda name: request.param(HERE / name, cache / Path(name).stem)
 
 
 def test_right_calls_are_accepted(reported):

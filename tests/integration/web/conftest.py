@@ -4,7 +4,14 @@ import pytest
 
 from tenure.app.dashboard.access import everything
 from tenure.web.mount import AsgiDashboard
+from tests.support.dashboard_limits import raise_limits
 from tests.support.web_app import USERS, browser_of, make_app
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """A busy machine must not end a search early, nor make a short action a long one."""
+    raise_limits(monkeypatch)
 
 
 @pytest.fixture

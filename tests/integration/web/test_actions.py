@@ -7,10 +7,11 @@ from typing import ClassVar
 import pytest
 from msgspec import Struct
 
+from tenure.app.dashboard import core
 from tenure.app.dashboard.access import Access
 from tenure.app.dashboard.catalogue import BY_ACTION
 from tenure.app.dashboard.core import Effect, Preview
-from tests.support.waiting import eventually
+from tests.support.waiting import WAIT_SECONDS, eventually
 from tests.support.web_app import TOKEN, browser_of, make_app
 
 PAUSE = {"queue": "emails", "why": "migration", "back": "/queues"}
@@ -47,7 +48,7 @@ class Many(Struct, frozen=True, kw_only=True):
     def steps(self, sources, access):
         for _ in range(4):
             yield {"cancelled": 2}
-            Many.go_on.wait(30)
+            Many.go_on.wait(WAIT_SECONDS)
 
     def outcome(self, counts):
         return f"{counts['cancelled']} jobs were cancelled."
@@ -63,6 +64,14 @@ def many(monkeypatch):
     Many.go_on.set()
     yield Many
     Many.go_on.set()
+
+
+@pytest.fixture
+def held(many, monkeypatch):
+    """Its first step is done, and the next waits; the answer does not wait for it."""
+    monkeypatch.setattr(core, "SAVE_INTERVAL_SECONDS", 0.0)
+    many.go_on.clear()
+    return many
 
 
 def test_the_page_that_asks_shows_what_would_happen_and_changes_nothing(app, admin):
@@ -206,8 +215,7 @@ def test_if_the_number_has_changed_by_more_than_a_tenth_the_user_is_asked_again(
     assert admin.post("/act/jobs.cancel", data={**form, "shown": "1400", "typed": "1400"}).status_code == 303
 
 
-def test_a_long_action_goes_on_and_shows_how_far_it_is_and_can_be_stopped(app, admin, many):
-    many.go_on.clear()
+def test_a_long_action_goes_on_and_shows_how_far_it_is_and_can_be_stopped(app, admin, held):
     form = {"why": "wrong price list", "shown": "1509", "typed": "1509", "back": "/queues"}
     answer = admin.post("/act/jobs.cancel", data=form)
     path = answer.headers["location"]
@@ -219,14 +227,13 @@ def test_a_long_action_goes_on_and_shows_how_far_it_is_and_can_be_stopped(app, a
     id = records(app)[0].id
     stopped = admin.post("/act/bulk.stop", data={"id": id, "back": "/queues"})
     assert (stopped.status_code, stopped.headers["location"]) == (303, f"/audit/{id}?back=%2Fqueues")
-    many.go_on.set()
+    held.go_on.set()
     eventually(lambda: app.parts().audit.find(id).state != "running")
     assert app.parts().audit.find(id).state == "stopped"
     assert "was stopped" in admin.get(path).text
 
 
-def test_only_the_user_and_readers_of_the_audit_log_see_and_stop_an_action(app, admin, opened, many):
-    many.go_on.clear()
+def test_only_the_user_and_readers_of_the_audit_log_see_and_stop_an_action(app, admin, opened, held):
     form = {"why": "wrong price list", "shown": "1509", "typed": "1509"}
     admin.post("/act/jobs.cancel", data=form)
     id = records(app)[0].id

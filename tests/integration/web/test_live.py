@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from statistics import median
 
 import pytest
 
@@ -9,6 +10,7 @@ from tenure.app.dashboard.access import Access, everything
 from tests.support.web_app import USERS, browser_of, make_app, sign_in
 
 VIEWERS = 10
+ROUNDS = 41
 
 
 def stand_still(web):
@@ -124,25 +126,32 @@ def test_a_hook_is_asked_for_every_request(app, opened):
 
 @pytest.mark.timing
 def test_ten_viewers_cost_at_most_half_more_than_one(tmp_path, opened):
-    """The processor time of the application; what the HTTP server adds is the same for every request."""
+    """The processor time of the application; what the HTTP server adds is the same for every request.
+
+    It is the time of the whole process, and contains a garbage collection or a read of the figures now and then. So
+    each round measures one viewer and ten, and the medians are compared.
+    """
     with make_app(tmp_path, dashboard=USERS) as app:
         web = opened(app)
         stand_still(web)
         cookies = [viewer.cookies["tenure_session"] for viewer in viewers_of(web, VIEWERS)]
-        costs = {count: asyncio.run(polls(web, cookies[:count])) for count in (VIEWERS, 1, VIEWERS)}
-    assert costs[VIEWERS] <= 1.5 * costs[1], costs
+        rounds = asyncio.run(polls(web, cookies))
+    one, ten = (median(costs) for costs in zip(*rounds, strict=True))
+    assert ten <= 1.5 * one, (one, ten)
 
 
 async def polls(web, cookies):
-    """The processor time of rounds in which every viewer asks for the overview; it is made anew in each round."""
-    started = 0.0
-    for number in range(25):
-        if number == 5:  # the first ones fill caches
-            started = time.process_time()
+    """The processor time until the first viewer has the overview, and until all have it; each round makes it anew."""
+    costs = []
+    for _ in range(ROUNDS):
         web.dashboard.changes += 1
-        for cookie in cookies:
-            assert await status_of(web, cookie) == 200
-    return time.process_time() - started
+        started = time.process_time()
+        statuses = [await status_of(web, cookies[0])]
+        one = time.process_time() - started
+        statuses += [await status_of(web, cookie) for cookie in cookies[1:]]
+        costs.append((one, time.process_time() - started))
+        assert statuses == [200] * VIEWERS
+    return costs
 
 
 async def status_of(web, cookie):

@@ -190,11 +190,11 @@ class TestRates:
             assert app.guards.queue("mail").usage().used == 0
             for _ in range(6):
                 job.enqueue()
-            worker = app.worker(max=6)
-            worker.run()
+            began = time.monotonic()
+            app.worker(max=6).run()
             assert len(ran) == 6
             assert all(sum(start <= other < start + 1 for other in ran) <= 5 + 1 for start in ran)
-            assert ran[-1] - ran[0] >= 4 * 0.25 - 0.05
+            assert ran[-1] - began >= 4 * 0.25 - 0.05
 
     def test_an_exhausted_queue_does_not_stop_the_others(self, url):
         with Tenure(url, rates={"slow": "1/h"}, queues=("slow", "fast")) as app:
@@ -235,9 +235,10 @@ class TestRates:
             job = app.job(name="call", rate="10/s")(lambda: ran.append(time.monotonic()))
             for _ in range(5):
                 job.enqueue()
+            began = time.monotonic()
             app.worker(max=5).run()
             assert len(ran) == 5
-            assert ran[-1] - ran[0] >= 0.4 - 0.02
+            assert ran[-1] - began >= 0.4 - 0.02
 
     def test_a_rate_by_key(self, app, run):
         job = app.job(name="call", rate="1/h")(lambda: None)
@@ -270,7 +271,7 @@ class TestRates:
     @pytest.mark.parametrize("url", ["sqlite", "redis"], indirect=True)
     def test_jobs_that_wait_for_a_rate_that_was_raised_run_as_the_new_rate_allows(self, url):
         self.wait_for_the_rate(url, "1/h", 20)
-        with Tenure(url, queues=("mail",), rates={"mail": "1000/h burst 8"}) as app:
+        with Tenure(url, queues=("mail",), rates={"mail": "10/h burst 8"}) as app:
             app.job(name="send", queue="mail")(lambda: None)
             assert 7 <= app.worker(burst=True).run()[Status.ACKED] <= 8
 
@@ -539,7 +540,7 @@ class TestForeignStore:
         with Tenure(url, store=f"sqlite:///{tmp_path}/guards.db") as app:
             job = app.job(name="aggregate", single_instance=True)(lambda: None)
             other = Tenure(f"sqlite:///{tmp_path}/guards.db")
-            hold(other, ConcurrencyLimit(lock_key("aggregate")))
+            hold(other, ConcurrencyLimit(lock_key("aggregate")), seconds=3600)
             other.close()
             id = job.enqueue()
             app.worker(burst=True).run()

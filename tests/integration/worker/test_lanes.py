@@ -9,8 +9,9 @@ import pytest
 from tenure.execution.inline import InlineRunner
 from tenure.worker.lane import Lane, WorkerOptions
 from tenure.worker.worker import Worker
+from tests.support.waiting import WAIT_SECONDS
 
-pytestmark = pytest.mark.timeout(60, method="thread")
+pytestmark = pytest.mark.timeout(120, method="thread")
 
 
 class BrokenRunner:
@@ -46,7 +47,7 @@ def worker(app):
 
 
 def test_a_job_of_one_lane_runs_while_a_job_of_another_does(app, worker, run_within):
-    both = threading.Barrier(2, timeout=15)
+    both = threading.Barrier(2, timeout=WAIT_SECONDS)
 
     @app.job
     def meet():
@@ -64,7 +65,7 @@ def test_a_burst_ends_when_no_lane_brings_another_job(app, worker, run_within):
             pass_on.using(queue="ab"[left % 2]).enqueue(left=left - 1)
 
     pass_on.using(queue="a").enqueue(left=60)
-    assert run_within(worker("a", "b", burst=True), seconds=30) == {"acked": 61}
+    assert run_within(worker("a", "b", burst=True), WAIT_SECONDS) == {"acked": 61}
 
 
 def test_a_bounded_worker_counts_across_its_lanes(app, worker, run_within):
@@ -91,12 +92,12 @@ def test_a_bounded_worker_that_waits_runs_the_first_job_of_any_lane(app, worker,
     working = worker("a", "b", "c", max_jobs=1)
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(working.run)
-        assert working.ready.wait(30)
+        assert working.ready.wait(WAIT_SECONDS)
         threading.Event().wait(0.7)  # longer than a lease call waits, so that one lane has reserved the job again
         note.using(queue=queue).enqueue()
-        timer = threading.Timer(15, working.stop)
+        timer = threading.Timer(WAIT_SECONDS, working.stop)
         timer.start()
-        assert running.result(30) == {"acked": 1}
+        assert running.result() == {"acked": 1}
         timer.cancel()
 
 
@@ -104,9 +105,9 @@ def test_a_worker_is_ready_once_every_lane_has_had_an_answer(app, worker):
     working = worker("a", "b")
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(working.run)
-        assert working.ready.wait(15)
+        assert working.ready.wait(WAIT_SECONDS)
         working.stop()
-        assert running.result(15) == {}
+        assert running.result(WAIT_SECONDS) == {}
 
 
 def test_a_stopped_worker_finishes_the_jobs_of_all_lanes_and_hands_back_the_rest(app, worker):
@@ -115,16 +116,16 @@ def test_a_stopped_worker_finishes_the_jobs_of_all_lanes_and_hands_back_the_rest
     @app.job
     def slow():
         started.release()
-        assert release.wait(15)
+        assert release.wait(WAIT_SECONDS)
 
     ids = [slow.using(queue=queue).enqueue() for queue in "aaabbb"]
     with ThreadPoolExecutor(1) as threads:
         working = worker("a", "b")
         running = threads.submit(working.run)
-        assert [started.acquire(timeout=15) for _ in range(2)] == [True, True]
+        assert [started.acquire(timeout=WAIT_SECONDS) for _ in range(2)] == [True, True]
         working.stop()
         release.set()
-        assert running.result(15)["acked"] == 2
+        assert running.result(WAIT_SECONDS)["acked"] == 2
     assert Counter(app.backend.jobs.find(id).state for id in ids) == {"done": 2, "ready": 4}
 
 
@@ -147,7 +148,7 @@ def test_a_suspect_of_one_lane_runs_while_no_other_lane_does(app, clock, worker,
     def watch(name: str):
         running.append(name)
         began.set()
-        assert release.wait(15)
+        assert release.wait(WAIT_SECONDS)
         together.append(sorted(running))
         running.remove(name)
 
@@ -159,9 +160,9 @@ def test_a_suspect_of_one_lane_runs_while_no_other_lane_does(app, clock, worker,
         watch.using(queue="b").enqueue(name="other")
     with ThreadPoolExecutor(1) as threads:
         result = threads.submit(run_within, worker("a", "b", burst=True))
-        assert began.wait(15)
+        assert began.wait(WAIT_SECONDS)
         threading.Event().wait(0.2)  # so that the other lane has a chance to start something beside it
         release.set()
-        assert result.result(20)["acked"] == 4
+        assert result.result(WAIT_SECONDS)["acked"] == 4
     assert Counter(map(tuple, together)) == {("suspect",): 1, ("other",): 3}
     assert app.backend.jobs.find(suspect).crashes == 0

@@ -7,6 +7,7 @@ import pytest
 from tenure import Tenure
 from tenure.wire.signing import new_key
 from tenure.worker.guard_holder import PauseReader
+from tests.support.waiting import WAIT_SECONDS
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis", "postgresql", "mysql"])
@@ -47,7 +48,7 @@ def test_a_worker_whose_queues_are_all_paused_ends_when_it_is_to_end_empty(app):
     app.define("note").dispatch()
     app.guards.pause("default")
     worker = app.worker(burst=True)
-    timer = threading.Timer(20, worker.stop)
+    timer = threading.Timer(WAIT_SECONDS, worker.stop)
     timer.start()
     assert not worker.run()
     assert worker.ready.is_set()
@@ -74,10 +75,10 @@ def test_a_running_worker_hears_of_a_pause_and_of_its_end(app, monkeypatch):
     thread.start()
     try:
         app.define("note").dispatch()
-        assert worker.ready.wait(20)
+        assert worker.ready.wait(WAIT_SECONDS)
         assert not done.wait(0.3)
         app.guards.resume("default")
-        assert done.wait(20)
+        assert done.wait(WAIT_SECONDS)
     finally:
         worker.stop()
         thread.join()

@@ -1,7 +1,6 @@
 """A worker with slow jobs, failing backends and dying threads, and the events that listeners get."""
 
 import threading
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,8 +11,9 @@ from tenure.backends.memory import MemoryBackend
 from tenure.errors import BackendUnavailable
 from tenure.events import Enqueued, Leased, LeaseLost, Reaped, Settled, WorkerStarted, WorkerStopped
 from tenure.testing import FakeClock, run_due
+from tests.support.waiting import WAIT_SECONDS
 
-pytestmark = pytest.mark.timeout(60, method="thread")
+pytestmark = pytest.mark.timeout(120, method="thread")
 
 
 class Faulty(MemoryBackend):
@@ -91,8 +91,7 @@ def test_an_error_that_settling_a_job_meets_again_is_the_end_of_the_job_and_not_
     assert [each.type for each in record.failures] == ["RuntimeError"] * (end == "dead")
 
 
-@pytest.mark.timing
-def test_jobs_behind_a_slow_one_are_handed_back_for_other_workers(app, run_within):
+def test_jobs_behind_a_slow_one_are_handed_back_for_other_workers(app, run_within, monkeypatch):
     started, release, done = threading.Event(), threading.Event(), []
 
     @app.job
@@ -102,7 +101,7 @@ def test_jobs_behind_a_slow_one_are_handed_back_for_other_workers(app, run_withi
     @app.job
     def slow():
         started.set()
-        assert release.wait(30)
+        assert release.wait(WAIT_SECONDS)
 
     for number in range(100):
         quick.enqueue(number=number)
@@ -112,15 +111,13 @@ def test_jobs_behind_a_slow_one_are_handed_back_for_other_workers(app, run_withi
     with ThreadPoolExecutor(1, thread_name_prefix="busy") as threads:
         busy = app.worker()
         running = threads.submit(busy.run)
-        assert started.wait(30)
-        begun = time.monotonic()
-        others = run_within(app.worker(max=20))
-        waited = time.monotonic() - begun
+        assert started.wait(WAIT_SECONDS)
+        monkeypatch.setattr("tenure.worker.keeper._UNSTARTED_SECONDS", 0.25)
+        others = run_within(app.worker(max=20))  # the clock stands still, so that no lease expires
         release.set()
         busy.stop()
-        running.result(30)
+        running.result(WAIT_SECONDS)
     assert others == {"acked": 20}
-    assert waited < 2.0  # 0.25 s to be handed back, and generous for a busy machine
     assert sorted(number for number, _ in done) == list(range(120))
 
 
@@ -130,16 +127,16 @@ def test_a_stopped_worker_finishes_its_job_and_hands_back_the_rest(app):
     @app.job
     def slow(number: int):
         started.set()
-        assert release.wait(30)
+        assert release.wait(WAIT_SECONDS)
 
     ids = [slow.enqueue(number=number) for number in range(5)]
     with ThreadPoolExecutor(1) as threads:
         worker = app.worker()
         running = threads.submit(worker.run)
-        assert started.wait(30)
+        assert started.wait(WAIT_SECONDS)
         worker.stop()
         release.set()
-        running.result(30)
+        running.result(WAIT_SECONDS)
     assert Counter(app.backend.jobs.find(id).state for id in ids) == {"done": 1, "ready": 4}
     assert [app.backend.jobs.find(id).attempts for id in ids] == [0] * 5
 
@@ -175,15 +172,19 @@ def test_a_listener_that_fails_changes_nothing(app):
     assert run_due(app) == {"acked": 1}
 
 
-def test_a_settlement_that_comes_too_late_is_refused_and_told(app, clock):
+def test_a_settlement_that_comes_too_late_is_refused_and_told(app, clock, eventually):
     events = []
     app.listen(events.append)
+
+    def lose_lease():
+        clock.advance(60)
+        app.backend.reap(["default"])  # in vain if the worker has renewed the lease just now
+        return app.backend.jobs.find(id).state == "ready"
 
     @app.job
     def oversleep(context: Context):
         if context.fence == 1:
-            clock.advance(60)
-            app.backend.reap(["default"])
+            eventually(lose_lease)
 
     id = oversleep.enqueue()
     app.worker(burst=True).run()
@@ -208,16 +209,16 @@ def test_a_jump_of_the_wall_clock_reaps_nobody(app, clock):
     @app.job
     def slow():
         started.set()
-        assert release.wait(30)
+        assert release.wait(WAIT_SECONDS)
 
     id = slow.enqueue()
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(app.worker(max=1).run)
-        assert started.wait(30)
+        assert started.wait(WAIT_SECONDS)
         clock.jump(3600)
         threading.Event().wait(0.5)  # several ticks of the keeper, which cannot be told
         release.set()
-        assert running.result(30) == {"acked": 1}
+        assert running.result(WAIT_SECONDS) == {"acked": 1}
     assert app.backend.jobs.find(id).fence == 1
 
 
@@ -253,4 +254,4 @@ def test_a_worker_on_a_clock_that_stands_still_can_be_stopped(url):
         running = threads.submit(worker.run)
         threading.Event().wait(0.1)  # so that it waits for work; correct, but weaker, without
         worker.stop()
-        assert running.result(10) == {}
+        assert running.result(WAIT_SECONDS) == {}

@@ -21,11 +21,11 @@ from playwright.sync_api import (
 )
 
 from tests.support.browser.chromium import arguments, driver_libraries, environment, installed_chromium
+from tests.support.waiting import WAIT_SECONDS
 
 DESKTOP = (1440, 900)
 PHONE = (390, 844)
 NARROW = (360, 740)
-WAIT_SECONDS = 30.0  # a busy machine needs seconds to draw a page
 _LISTEN = """
 addEventListener("securitypolicyviolation", event =>
     console.error(`CSP violation: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile || ""}`));

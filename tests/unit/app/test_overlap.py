@@ -6,6 +6,7 @@ import pytest
 
 from tenure.app import producer
 from tenure.app.producer import send_overlapped
+from tests.support.waiting import WAIT_SECONDS
 
 
 def shout(word):
@@ -34,7 +35,7 @@ def test_the_next_is_made_here_while_one_is_sent_elsewhere():
 
     def send(word):
         places["sent"] = threading.current_thread()
-        assert made.wait(30)
+        assert made.wait(WAIT_SECONDS)
         return word
 
     assert [answer for _, answer in send_overlapped(send, words(), is_short)] == ["one", "two"]
@@ -42,7 +43,7 @@ def test_the_next_is_made_here_while_one_is_sent_elsewhere():
 
 
 def test_the_thread_may_begin_to_send_before_the_next_is_made(monkeypatch):
-    monkeypatch.setattr(producer, "_SENDING_SECONDS", 30)
+    monkeypatch.setattr(producer, "_SENDING_SECONDS", WAIT_SECONDS)
     is_next_made = threading.Event()
 
     def words():

@@ -1,6 +1,5 @@
 """How often a worker asks a server that does not report new work, and what it does when others take the job."""
 
-import time
 from contextlib import closing
 from types import SimpleNamespace
 
@@ -13,22 +12,24 @@ from tenure.clock import SystemClock
 from tenure.testing.conformance.messages import QUEUE, make, numbers
 from tests.support.waiting import WAIT_SECONDS
 
+NOW = 1000.0
+
 
 @pytest.fixture
 def slept(monkeypatch):
     seconds = []
-    monkeypatch.setattr(connections, "time", SimpleNamespace(sleep=seconds.append, monotonic=time.monotonic))
+    monkeypatch.setattr(connections, "time", SimpleNamespace(sleep=seconds.append, monotonic=lambda: NOW))
     return seconds
 
 
 def test_a_worker_polls_less_often_the_longer_it_has_had_no_job(slept):
     for idle in (0, 0.06, 9, 20, 60):
-        connections.poll(1.0, last_work=time.monotonic() - idle)
+        connections.poll(1.0, last_work=NOW - idle)
     assert slept == [0.004, pytest.approx(0.015, abs=0.005), 0.025, pytest.approx(0.05, abs=0.005), 0.1]
 
 
 def test_a_poll_ends_when_a_delayed_job_is_due(slept):
-    connections.poll(0.001, last_work=time.monotonic() - 60)
+    connections.poll(0.001, last_work=NOW - 60)
     assert slept == [0.001]
 
 

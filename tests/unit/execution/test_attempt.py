@@ -68,7 +68,7 @@ def test_success_carries_the_output_and_how_long_it_took(perform):
 
     assert (outcome.kind, outcome.output, outcome.failure) == ("succeeded", "3", None)
     assert outcome.started == NOW
-    assert 0 <= outcome.seconds < 5
+    assert 0 <= outcome.seconds < 60
 
 
 def test_what_is_printed_follows_what_is_returned(perform):
@@ -180,7 +180,7 @@ def test_a_job_that_ends_in_time_is_not_stopped(perform):
     def job():
         return "done"
 
-    assert perform(job, timeout=5).kind == "succeeded"
+    assert perform(job, timeout=60).kind == "succeeded"
 
 
 def test_a_coroutine_is_awaited(perform):
@@ -196,7 +196,7 @@ def test_a_coroutine_that_waits_past_its_timeout_is_cancelled(perform):
 
     async def job():
         try:
-            await asyncio.sleep(5)
+            await asyncio.sleep(60)
         finally:
             cleaned.append(True)
 
@@ -208,9 +208,9 @@ def test_a_coroutine_that_waits_past_its_timeout_is_cancelled(perform):
 def test_a_timeout_inside_a_coroutine_is_its_own_failure(perform):
     async def job():
         async with asyncio.timeout(0.01):
-            await asyncio.sleep(5)
+            await asyncio.sleep(60)
 
-    outcome = perform(job, timeout=5)
+    outcome = perform(job, timeout=60)
 
     assert (outcome.kind, outcome.failure.type) == ("failed", "TimeoutError")
 

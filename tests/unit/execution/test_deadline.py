@@ -11,6 +11,7 @@ import pytest
 from tenure.definition.context import LocalLink
 from tenure.errors import Cancelled, DeadlineExceeded, StopNow
 from tenure.execution.deadline import AlarmDeadline, ThreadDeadline, Watchdog
+from tests.support.waiting import WAIT_SECONDS
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def in_a_thread():
                 result.set_exception(error)
 
         threading.Thread(target=run).start()
-        return result.result(10)
+        return result.result(WAIT_SECONDS)
 
     return call
 
@@ -54,12 +55,12 @@ def run_for(deadline, seconds, work):
 
 def test_code_that_runs_too_long_is_interrupted(deadline):
     with pytest.raises(DeadlineExceeded):
-        run_for(deadline, 0.02, lambda: spin(5))
+        run_for(deadline, 0.02, lambda: spin(WAIT_SECONDS))
 
 
 def test_a_blocking_call_is_interrupted(deadline):
     with pytest.raises(DeadlineExceeded):
-        run_for(deadline, 0.02, lambda: threading.Event().wait(5))
+        run_for(deadline, 0.02, lambda: threading.Event().wait(WAIT_SECONDS))
 
 
 @pytest.mark.timing
@@ -186,7 +187,7 @@ def test_in_a_thread_code_that_runs_too_long_is_interrupted(in_a_thread):
     def work():
         with deadline.installed():
             deadline.arm(0.02)
-            spin(5)
+            spin(WAIT_SECONDS)
 
     with pytest.raises(DeadlineExceeded):
         in_a_thread(work)
@@ -235,23 +236,23 @@ def test_in_a_thread_an_interrupt_that_comes_at_the_end_does_not_hit_the_next_jo
     assert in_a_thread(work) == "done"
 
 
-def ring_soon(deadline, link):
-    """From another thread, as a worker does: cancel, then have the deadline look."""
+def wait_for_ring(deadline, link):
+    """Wait while another thread, as a worker does, cancels and then has the deadline look."""
 
     def ring():
         link.cancelled = True
         deadline.deliver_cancel()
 
     threading.Timer(0.02, ring).start()
+    threading.Event().wait(WAIT_SECONDS)
 
 
 def test_a_cancelled_job_is_interrupted_in_the_main_thread(deadline):
     link = LocalLink()
     deadline.arm(None, link)
-    ring_soon(deadline, link)
 
     with pytest.raises(Cancelled):
-        threading.Event().wait(5)
+        wait_for_ring(deadline, link)
 
 
 def test_a_ring_for_a_job_that_has_ended_leaves_the_next_one_alone(deadline):
@@ -284,9 +285,9 @@ def test_a_cancelled_job_is_interrupted_in_a_thread_and_again_a_second_later(in_
         with deadline.installed():
             deadline.arm(None, link)
             with suppress(Cancelled):
-                spin(5)
+                spin(WAIT_SECONDS)
             try:
-                spin(5)
+                spin(WAIT_SECONDS)
             finally:
                 deadline.disarm()
 

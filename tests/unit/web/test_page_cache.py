@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tenure.web.page_cache import FRESH_SECONDS, PageCache, Rendered
+from tests.support.waiting import WAIT_SECONDS
 
 
 class Renders:
@@ -48,15 +49,15 @@ def test_viewers_who_come_at_once_wait_for_one_page(renders):
 
     def slow():
         begun.set()
-        go_on.wait(10)
+        assert go_on.wait(WAIT_SECONDS)
         return renders.make()
 
     with ThreadPoolExecutor(6) as viewers:
         first = viewers.submit(renders.cache.get, "page", 0, slow)
-        begun.wait(10)
+        assert begun.wait(WAIT_SECONDS)
         others = [viewers.submit(renders.cache.get, "page", 0, renders.make) for _ in range(5)]
         go_on.set()
-        assert {each.result(10).body for each in [first, *others]} == {b"page 1"}
+        assert {each.result(WAIT_SECONDS).body for each in [first, *others]} == {b"page 1"}
 
 
 def test_a_page_that_is_a_little_old_is_shown_while_a_new_one_is_made(renders):
@@ -66,15 +67,15 @@ def test_a_page_that_is_a_little_old_is_shown_while_a_new_one_is_made(renders):
 
     def slow():
         begun.set()
-        go_on.wait(10)
+        assert go_on.wait(WAIT_SECONDS)
         return renders.make()
 
     with ThreadPoolExecutor(1) as viewer:
         newer = viewer.submit(renders.cache.get, "page", 0, slow)
-        begun.wait(10)
+        assert begun.wait(WAIT_SECONDS)
         assert renders.get() == b"page 1"
         go_on.set()
-        assert newer.result(10).body == b"page 2"
+        assert newer.result(WAIT_SECONDS).body == b"page 2"
 
 
 def test_a_page_that_cannot_be_made_is_tried_again(renders):

@@ -9,6 +9,7 @@ import pytest
 
 from tenure.errors import SettingsError, UntrustedKeyFile
 from tenure.wire.signing import load_or_create_key, new_key
+from tests.support.waiting import WAIT_SECONDS
 
 RACER = """
 import sys, time
@@ -93,7 +94,7 @@ def test_processes_that_race_get_the_same_key(tmp_path):
         racer.stdin.write("go\n")
         racer.stdin.flush()
 
-    keys = {racer.communicate(timeout=30)[0] for racer in racers}
+    keys = {racer.communicate(timeout=WAIT_SECONDS)[0] for racer in racers}
 
     assert len(keys) == 1
 

@@ -7,6 +7,7 @@ import pytest
 
 from tenure.worker.inbox import HeldLeases, Inbox
 from tests.support.call_counter import calls_of
+from tests.support.waiting import WAIT_SECONDS
 
 
 @pytest.fixture
@@ -66,10 +67,10 @@ def test_taking_waits_for_the_next_attempt_and_tells_that_it_is_idle(inbox, idle
     taken = []
     taker = threading.Thread(target=lambda: taken.append(inbox.take()))
     taker.start()
-    was_idle = idle.wait(5)
+    was_idle = idle.wait(WAIT_SECONDS)
 
     inbox.fill(leases(attempts[:1]))
-    taker.join(5)
+    taker.join(WAIT_SECONDS)
 
     assert was_idle
     assert taken == attempts[:1]
@@ -87,10 +88,10 @@ def test_closing_wakes_whoever_waits(inbox, idle):
     taken = ["nothing yet"]
     taker = threading.Thread(target=lambda: taken.append(inbox.take()))
     taker.start()
-    idle.wait(5)
+    idle.wait(WAIT_SECONDS)
 
     inbox.close()
-    taker.join(5)
+    taker.join(WAIT_SECONDS)
 
     assert taken == ["nothing yet", None]
 

@@ -17,8 +17,7 @@ from tenure.worker.keeper import GuardKeeper, Keeper, Reaper
 from tenure.worker.lane import WorkerOptions
 from tenure.worker.pipeline import JobDefaults, Pipeline
 from tenure.worker.roles import OutageLog
-
-SOON = 20.0
+from tests.support.waiting import WAIT_SECONDS
 
 
 class Faulty(MemoryBackend):
@@ -35,7 +34,7 @@ class Faulty(MemoryBackend):
     def renew(self, leases, *, seconds):
         self.renewals += 1
         self.asked.set()
-        assert self.answer.wait(SOON)
+        assert self.answer.wait(WAIT_SECONDS)
         if self.is_down:
             raise BackendUnavailable("gone for a moment")
         return super().renew(leases, seconds=seconds)
@@ -173,13 +172,13 @@ def test_a_job_is_stopped_in_time_while_the_backend_does_not_answer(keeper, back
     thread = threading.Thread(target=keeper.run)
     thread.start()
     try:
-        assert backend.asked.wait(SOON)
+        assert backend.asked.wait(WAIT_SECONDS)
         clock.advance(6.1)
-        assert stopped.wait(SOON)
+        assert stopped.wait(WAIT_SECONDS)
     finally:
         backend.answer.set()
         keeper.stop()
-        thread.join(SOON)
+        thread.join(WAIT_SECONDS)
     assert stops(calls) == [["1"]]
 
 

@@ -20,6 +20,7 @@ from tenure.worker.leaser import Leaser, RunLimits, SharedParts
 from tenure.worker.pipeline import JobDefaults, Pipeline
 from tenure.worker.settler import Settler
 from tenure.worker.suspects import SuspectRunner
+from tests.support.waiting import WAIT_SECONDS
 
 
 class Flaky(MemoryBackend):
@@ -152,7 +153,7 @@ def test_a_limited_worker_whose_backend_failed_leases_up_to_its_limit(bench):
     one = bench(max_jobs=1)
     one.put("a", "1")
     one.backend.failures = 1
-    rescue = threading.Timer(20, one.leaser.stop)  # a leaser that counts the failed lease would wait for ever
+    rescue = threading.Timer(WAIT_SECONDS, one.leaser.stop)  # a leaser that counts the failed lease would wait for ever
     rescue.start()
 
     one.leaser.run()

@@ -15,8 +15,15 @@ from tenure.redaction import Redactor
 from tenure.testing import FakeClock
 from tenure.wire.signing import SEAL_SIZE
 from tenure.worker.logs import DatedLogFile, ExecutionLog
+from tests.support.waiting import WAIT_SECONDS
 
 LOGGER = "tenure.worker.logs"
+
+
+@pytest.fixture(autouse=True)
+def unstarted_jobs_wait(monkeypatch):
+    """On a busy machine a job may wait so long for its start that its worker would hand it back."""
+    monkeypatch.setattr("tenure.worker.keeper._UNSTARTED_SECONDS", WAIT_SECONDS)
 
 
 @pytest.fixture

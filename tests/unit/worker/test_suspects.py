@@ -11,8 +11,8 @@ from tenure.backends.messages import Message
 from tenure.testing import FakeClock
 from tenure.worker.lane import Lane
 from tenure.worker.suspects import SuspectRunner
+from tests.support.waiting import WAIT_SECONDS
 
-WAIT = 15.0
 LANES = [Lane(queues=("a",)), Lane(queues=("b", "c"))]
 
 
@@ -34,7 +34,7 @@ class FakeProcess:
 
     def wait(self):
         self.begun.release()
-        assert self.ended.wait(WAIT)
+        assert self.ended.wait(WAIT_SECONDS)
         while self.backend.lease_suspect(self.lane.queues, seconds=60):
             continue
         return self.code
@@ -75,36 +75,36 @@ def runner(backend):
         runner.stop()
         for process in runner.processes:
             process.ended.set()
-        running.result(WAIT)
+        running.result(WAIT_SECONDS)
 
 
 def test_a_process_is_started_for_the_lane_that_has_suspects(backend, runner):
     backend.add_suspect("c")
-    assert runner.begun.acquire(timeout=WAIT)
+    assert runner.begun.acquire(timeout=WAIT_SECONDS)
     assert runner.processes[0].lane is LANES[1]
 
 
 def test_one_process_runs_at_a_time(backend, runner):
     backend.add_suspect("a")
-    assert runner.begun.acquire(timeout=WAIT)
+    assert runner.begun.acquire(timeout=WAIT_SECONDS)
     backend.add_suspect("b")
     assert not runner.begun.acquire(timeout=0.1)
     runner.processes[0].ended.set()
-    assert runner.begun.acquire(timeout=WAIT)
+    assert runner.begun.acquire(timeout=WAIT_SECONDS)
     assert [process.lane for process in runner.processes] == LANES
 
 
 @pytest.mark.parametrize(("stop", "number"), [("stop", signal.SIGTERM), ("stop_now", signal.SIGQUIT)])
 def test_a_stop_is_passed_on_to_the_process(backend, runner, stop, number):
     backend.add_suspect("a")
-    assert runner.begun.acquire(timeout=WAIT)
+    assert runner.begun.acquire(timeout=WAIT_SECONDS)
     getattr(runner, stop)()
     assert runner.processes[0].signals == [number]
 
 
 def test_a_second_stop_does_not_interrupt_the_suspect(backend, runner):
     backend.add_suspect("a")
-    assert runner.begun.acquire(timeout=WAIT)
+    assert runner.begun.acquire(timeout=WAIT_SECONDS)
     runner.stop()
     runner.stop()
     assert runner.processes[0].signals == [signal.SIGTERM]
@@ -113,7 +113,7 @@ def test_a_second_stop_does_not_interrupt_the_suspect(backend, runner):
 def test_a_worker_that_ends_when_nothing_is_left_waits_for_the_process(backend, runner):
     backend.add_suspect("a")
     assert runner.have_work()
-    assert runner.begun.acquire(timeout=WAIT)
+    assert runner.begun.acquire(timeout=WAIT_SECONDS)
     assert runner.have_work()
     runner.processes[0].ended.set()
     while runner.have_work():
@@ -124,7 +124,7 @@ def test_a_worker_that_ends_when_nothing_is_left_waits_for_the_process(backend, 
 def test_it_does_not_wait_for_suspects_whose_process_fails(backend, runner):
     backend.add_suspect("a")
     backend.lease_suspect = lambda queues, seconds: []
-    assert runner.begun.acquire(timeout=WAIT)
+    assert runner.begun.acquire(timeout=WAIT_SECONDS)
     runner.processes[0].code = 2
     runner.processes[0].ended.set()
     while runner.have_work():

@@ -15,8 +15,9 @@ from tenure.testing import FakeClock
 from tenure.worker.lane import Lane, WorkerOptions
 from tenure.worker.pipeline import JobDefaults, Pipeline
 from tenure.worker.worker import Worker
+from tests.support.waiting import WAIT_SECONDS
 
-pytestmark = pytest.mark.timeout(60, method="thread")
+pytestmark = pytest.mark.timeout(120, method="thread")
 
 
 class Companion:
@@ -31,10 +32,16 @@ class Companion:
         self.thread = threading.current_thread()
         if self.error:
             raise self.error
-        self.stopping.wait(30)
+        self.stopping.wait(WAIT_SECONDS)
 
     def stop(self):
         self.stopping.set()
+
+
+@pytest.fixture(autouse=True)
+def unstarted_jobs_wait(monkeypatch):
+    """On a busy machine a job may wait so long for its start that its worker would hand it back."""
+    monkeypatch.setattr("tenure.worker.keeper._UNSTARTED_SECONDS", WAIT_SECONDS)
 
 
 @pytest.fixture

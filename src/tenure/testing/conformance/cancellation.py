@@ -11,6 +11,7 @@ from tenure.definition.context import Progress
 from tenure.testing.conformance.capabilities import SHARED, needs
 from tenure.testing.conformance.concurrency import WAIT_TIMEOUT, start
 from tenure.testing.conformance.messages import (
+    LEASE,
     OTHER,
     QUEUE,
     AdvancingClock,
@@ -160,7 +161,7 @@ class CancellationTests:
         make_suspects(backend, clock, make(1))
         assert backend.control.cancel([ONE]) == {ONE: "cancelled"}
         assert known(backend).state == "cancelled"
-        assert take_suspect(backend) == []
+        assert backend.lease_suspect([QUEUE], seconds=LEASE) == []
 
     @needs("control", "jobs")
     def test_a_stale_holder_does_not_end_what_was_asked(self, backend: FullBackend) -> None:

@@ -20,11 +20,13 @@ from tenure.testing.conformance.messages import (
     numbers,
     reap_all,
     take,
+    take_all,
 )
 
 THREADS = 4
 PROCESSES = 3
 WAIT_TIMEOUT = 60.0
+LONG_WAIT = 100.0  # so much longer that only a wake-up ends it in time
 
 
 def start(verb: str, url: str, *arguments: str) -> subprocess.Popen[str]:
@@ -56,6 +58,7 @@ class ConcurrencyTests:
         with ThreadPoolExecutor(THREADS) as threads:
             runs = [threads.submit(drain, backend, 7) for _ in range(THREADS)]
             seen = [number for run in runs for number in run.result(WAIT_TIMEOUT)]
+        seen += drain(backend, 100, expected=1000 - len(seen))  # a busy broker may deliver some of them later
         assert sorted(seen) == list(range(1000))
 
     def test_puts_from_many_threads_are_all_stored(self, backend: FullBackend) -> None:
@@ -65,7 +68,7 @@ class ConcurrencyTests:
 
     def test_one_message_raced_for_by_many_threads_is_settled_once(self, backend: FullBackend) -> None:
         backend.put(make_many(range(1)))
-        (lease,) = take(backend)
+        (lease,) = take_all(backend, 1)
         with ThreadPoolExecutor(THREADS) as threads:
             lost = list(threads.map(backend.ack, [[Ack(lease=lease)]] * THREADS))
         assert sorted(lost, key=len) == [[], *[[lease]] * (THREADS - 1)]
@@ -75,6 +78,7 @@ class ConcurrencyTests:
         backend.put(make_many(range(1000)))
         others = [start("drain", url, QUEUE) for _ in range(PROCESSES)]
         seen = [int(line) for other in others for line in other.communicate(timeout=WAIT_TIMEOUT)[0].split()]
+        seen += drain(backend, 100, expected=1000 - len(seen))  # as above
         assert sorted(seen) == list(range(1000))
         assert [other.returncode for other in others] == [0] * PROCESSES
 
@@ -82,7 +86,8 @@ class ConcurrencyTests:
     def test_what_one_process_puts_another_leases(self, backend: FullBackend, url: str) -> None:
         with start("put", url, QUEUE, "7") as other:
             other.wait(WAIT_TIMEOUT)
-        assert numbers(take(backend, 10)) == [7]
+        assert numbers(take_all(backend, 1)) == [7]
+        assert take(backend, 10) == []
 
     @needs(SHARED)
     def test_a_killed_process_loses_none_of_what_it_held(
@@ -104,5 +109,5 @@ class ConcurrencyTests:
     @needs(SHARED)
     def test_a_put_of_another_process_wakes_a_waiting_lease(self, backend: FullBackend, url: str) -> None:
         with ThreadPoolExecutor(1) as threads, start("put", url, QUEUE, "7"):
-            waiting = threads.submit(backend.lease, [QUEUE], limit=1, seconds=10 * LEASE, wait=WAIT_TIMEOUT)
-            assert numbers(waiting.result(WAIT_TIMEOUT / 2)) == [7]
+            waiting = threads.submit(backend.lease, [QUEUE], limit=1, seconds=10 * LEASE, wait=LONG_WAIT)
+            assert numbers(waiting.result(WAIT_TIMEOUT)) == [7]

@@ -31,7 +31,7 @@ from tenure.guards.store import Store
 QUEUE = "mail"
 OTHER = "reports"
 LEASE = 1.0  # short, because the clock of a broker can only be advanced by waiting
-DELIVERY_SECONDS = 30.0  # only a backend that lost a message reaches it
+DELIVERY_SECONDS = 60.0  # only a backend that lost a message reaches it
 
 
 class FullBackend(Backend):
@@ -56,6 +56,9 @@ class FullBackend(Backend):
 
 class AdvancingClock:
     """For type checkers: the clock of the backend under test. A FakeClock moves at once, a broker's clock waits."""
+
+    def now(self) -> int:
+        raise NotImplementedError
 
     def advance(self, seconds: float) -> None:
         raise NotImplementedError
@@ -139,7 +142,7 @@ def failure(number: int, **fields: Any) -> Failure:
 def fail_times(backend: Backend, times: int) -> None:
     """Lease and nack the head of the queue, with a charge and a failure each time."""
     for number in range(times):
-        (lease,) = take(backend)
+        (lease,) = take_all(backend, 1)
         backend.nack([Nack(lease=lease, charge="attempt", failure=failure(number))])
 
 
@@ -154,11 +157,25 @@ def make_suspects(backend: Backend, clock: AdvancingClock, *messages: Message) -
     put_and_take(backend, *messages)
     clock.advance(LEASE + 0.1)
     backend.reap([QUEUE], suspect_after=1)
+    await_suspects(backend)
+
+
+def await_suspects(backend: Backend, *queues: str) -> None:
+    """Lease nothing until there are suspects: a worker on a broker sets them apart when they arrive."""
+    give_up = time.monotonic() + DELIVERY_SECONDS
     assert take(backend, 10) == [], "a lease leaves suspects out"
+    while not backend.has_suspects(queues or (QUEUE,)):
+        assert time.monotonic() < give_up, "there are no suspects"
+        assert take(backend, 10) == [], "a lease leaves suspects out"
 
 
-def take_suspect(backend: Backend) -> list[Lease]:
-    return backend.lease_suspect((QUEUE,), seconds=LEASE)
+def take_suspect(backend: Backend, *queues: str) -> list[Lease]:
+    """A lease on the next suspect, which may still have to arrive."""
+    give_up = time.monotonic() + DELIVERY_SECONDS
+    while not (leases := backend.lease_suspect(queues or (QUEUE,), seconds=LEASE)):
+        assert time.monotonic() < give_up, "no suspect was leased"
+        assert take(backend, 10) == [], "a lease leaves suspects out"
+    return leases
 
 
 def known(backend: FullBackend, number: int = 1) -> JobRecord:

@@ -9,7 +9,7 @@ from tenure.backends.contract import Backend
 from tenure.backends.messages import Ack
 from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
-from tenure.testing.conformance.messages import LEASE, FullBackend, make, numbers
+from tenure.testing.conformance.messages import LEASE, FullBackend, make, numbers, take_all
 
 
 def drain(backend: Backend, queue: str) -> None:
@@ -21,7 +21,7 @@ def drain(backend: Backend, queue: str) -> None:
 
 def hold(backend: Backend, queue: str, count: str) -> None:
     """Lease, say so, and keep what was leased until killed."""
-    leases = backend.lease([queue], limit=int(count), seconds=LEASE)
+    leases = take_all(backend, int(count), queue)
     say(f"holding {len(leases)}")
     sys.stdin.read()
 

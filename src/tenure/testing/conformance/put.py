@@ -13,8 +13,10 @@ from tenure.testing.conformance.messages import (
     known,
     make,
     make_many,
+    numbers,
     put_and_take,
     take,
+    take_all,
 )
 
 
@@ -82,11 +84,13 @@ class PutTests:
     def test_a_delayed_message_comes_when_it_is_due_and_not_before(
         self, backend: FullBackend, clock: AdvancingClock
     ) -> None:
+        began = clock.now()
         backend.put([make(1, delay=1.0)])
         clock.advance(0.5)
-        assert take(backend) == []
+        early = take(backend)
+        assert early == [] or clock.now() - began >= 1_000_000  # a broker's clock moved on by itself
         clock.advance(0.6)
-        assert drain(backend, 1) == [1]
+        assert numbers(early or take_all(backend, 1)) == [1]
 
     @needs(PLACES)
     def test_a_message_that_falls_due_takes_its_place_by_priority_and_enqueue(

@@ -9,6 +9,7 @@ from tenure.backends.messages import Abandon, Ack, Nack
 from tenure.testing.conformance.capabilities import needs
 from tenure.testing.conformance.concurrency import WAIT_TIMEOUT
 from tenure.testing.conformance.messages import (
+    LEASE,
     OTHER,
     QUEUE,
     AdvancingClock,
@@ -83,7 +84,7 @@ class RescheduleTests:
         for delay in delays:
             backend.control.reschedule([ONE, id_of(2)], delay=delay)
         assert take(backend, 2) == []
-        assert len(take_suspect(backend)) == (delays[-1] == 0)
+        assert len(backend.lease_suspect([QUEUE], seconds=LEASE)) == (delays[-1] == 0)
         clock.advance(delays[-1] + 0.1)
         assert take(backend, 2) == []
         assert [lease.alone for lease in take_suspect(backend)] == [True]

@@ -22,6 +22,7 @@ from tenure.testing.conformance.messages import (
     numbers,
     put_and_take,
     take,
+    take_all,
     what_is_known,
 )
 
@@ -65,7 +66,7 @@ class SettlementTests:
     def test_a_lease_settled_twice_in_one_batch_is_settled_once(self, backend: FullBackend) -> None:
         (lease,) = put_and_take(backend, make(1))
         assert backend.nack([Nack(lease=lease), Nack(lease=lease)]) == [lease]
-        assert drain(backend, 10) == [1]
+        assert drain(backend, 10, expected=1) == [1]
 
     def test_a_lease_of_an_ended_message_is_not_taken_for_one_of_the_next(self, backend: FullBackend) -> None:
         (ended,) = put_and_take(backend, make(1))
@@ -85,12 +86,12 @@ class SettlementTests:
         (former,) = put_and_take(backend, make(1))
         expire(backend, clock)
         assert backend.ack([Ack(lease=former)]) == [former]
-        assert drain(backend, 1) == [1]
+        assert drain(backend, 1, expected=1) == [1]
 
     def test_a_stale_holder_changes_nothing(self, backend: FullBackend, clock: AdvancingClock) -> None:
         (stale,) = put_and_take(backend, make(1))
         expire(backend, clock)
-        (present,) = take(backend)
+        (present,) = take_all(backend, 1)
         before = what_is_known(backend)
         assert settle_every_way(backend, stale) == Lost([stale], [stale], [stale], [stale])
         assert what_is_known(backend) == before
@@ -117,13 +118,13 @@ class SettlementTests:
         leases = put_and_take(backend, *make_many(range(4)))
         backend.nack([Nack(lease=leases[1]), Nack(lease=leases[3])])
         assert backend.ack([Ack(lease=lease) for lease in leases]) == [leases[1], leases[3]]
-        assert drain(backend, 10) == [1, 3]
+        assert drain(backend, 10, expected=2) == [1, 3]
 
     def test_a_mixed_nack_names_exactly_the_lost_leases_and_applies_the_others(self, backend: FullBackend) -> None:
         leases = put_and_take(backend, *make_many(range(4)))
         backend.ack([Ack(lease=leases[0]), Ack(lease=leases[2])])
         assert backend.nack([Nack(lease=lease) for lease in leases]) == [leases[0], leases[2]]
-        assert drain(backend, 10) == [1, 3]
+        assert drain(backend, 10, expected=2) == [1, 3]
 
     @needs("dead_letters")
     def test_a_mixed_abandon_names_exactly_the_lost_leases_and_applies_the_others(self, backend: FullBackend) -> None:
@@ -137,40 +138,47 @@ class SettlementTests:
         self, backend: FullBackend, clock: AdvancingClock
     ) -> None:
         (lease,) = put_and_take(backend, make(1))
+        began = clock.now()
         backend.nack([Nack(lease=lease, delay=1.0, charge="attempt", failure=failure(1))])
         clock.advance(0.5)
-        assert take(backend) == []
+        early = take(backend)
+        assert early == [] or clock.now() - began >= 1_000_000  # a broker's clock moved on by itself
         clock.advance(0.6)
-        (again,) = take(backend)
+        (again,) = early or take_all(backend, 1)
         assert (again.attempts, again.crashes) == (1, 0)
 
     def test_a_nack_can_charge_a_crash(self, backend: FullBackend) -> None:
         (lease,) = put_and_take(backend, make(1))
         backend.nack([Nack(lease=lease, charge="crash")])
-        (again,) = take(backend)
+        (again,) = take_all(backend, 1)
         assert (again.attempts, again.crashes) == (0, 1)
 
     def test_a_nack_without_a_charge_costs_nothing(self, backend: FullBackend) -> None:
         (lease,) = put_and_take(backend, make(1))
         backend.nack([Nack(lease=lease, reason="busy")])
-        (again,) = take(backend)
+        (again,) = take_all(backend, 1)
         assert (again.attempts, again.crashes, again.vanished) == (0, 0, 0)
 
     def test_a_nack_of_many_gives_each_its_own_delay_and_charge(
         self, backend: FullBackend, clock: AdvancingClock
     ) -> None:
         one, two, three = put_and_take(backend, make(1), make(2), make(3))
+        began = clock.now()
         backend.nack([Nack(lease=one, delay=1.0), Nack(lease=two, charge="attempt"), Nack(lease=three, charge="crash")])
-        assert [(lease.attempts, lease.crashes) for lease in take(backend, 10)] == [(1, 0), (0, 1)]
+        early = [*take_all(backend, 2), *take(backend, 10)]
+        assert sorted(numbers(early)) == [2, 3] or clock.now() - began >= 1_000_000  # as above
         clock.advance(1.1)
-        assert [(lease.id, lease.attempts) for lease in take(backend, 10)] == [(id_of(1), 0)]
+        leases = sorted([*early, *take_all(backend, 3 - len(early))], key=lambda lease: lease.id)
+        assert [(lease.attempts, lease.crashes) for lease in leases] == [(0, 0), (1, 0), (0, 1)]
+        assert take(backend, 10) == []
 
     @needs(PLACES)
     def test_a_returned_job_keeps_its_place(self, backend: FullBackend, clock: AdvancingClock) -> None:
         backend.put([make(1), make(2), make(3, priority=9), make(4)])
         urgent, first = take(backend, 2)
-        backend.nack([Nack(lease=first), Nack(lease=urgent, delay=1.0)])
+        backend.nack([Nack(lease=first)])
         assert numbers(take(backend, 1)) == [1]
+        backend.nack([Nack(lease=urgent, delay=1.0)])
         clock.advance(1.1)
         assert numbers(take(backend, 3)) == [3, 2, 4]
 

@@ -17,7 +17,7 @@ from tenure.testing.conformance.messages import (
     make,
     make_suspects,
     put_and_take,
-    take,
+    take_all,
 )
 
 TAGS = ("billing", "customer-17")
@@ -210,4 +210,4 @@ class TagTests:
         backend.abandon([Abandon(lease=lease, reason="failed")])
         assert [letter.tags for letter in backend.dead_letters.page()] in ([TAGS], [("billing",)])
         backend.dead_letters.replay([id_of(1)])
-        assert [lease.id for lease in take(backend)] == [id_of(1)]
+        assert [lease.id for lease in take_all(backend, 1)] == [id_of(1)]

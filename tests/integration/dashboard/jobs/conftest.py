@@ -3,23 +3,9 @@
 import pytest
 
 from tenure import Backoff, Tenure
-from tenure.app.dashboard import job_rows, job_search, job_selection
-from tenure.app.dashboard import jobs as jobs_page
 from tenure.app.dashboard.core import Dashboard
 from tenure.wire.signing import new_key
 from tests.support.backend_urls import empty_backend
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch):
-    """A busy machine must not end a search early."""
-    for module, name in (
-        (job_search, "MAX_SECONDS"),
-        (job_selection, "_COUNT_SECONDS"),
-        (job_rows, "_READ_SECONDS"),
-        (jobs_page, "_HINT_SECONDS"),
-    ):
-        monkeypatch.setattr(module, name, 60.0)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
