@@ -43,8 +43,14 @@ $(VENV)/.installed: $(VENV)/.locked pyproject.toml
 	@$(BIN)/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# Tests start thousands of processes. Where PYTHONDONTWRITEBYTECODE is set, as in many container images, each of them
+# would compile all of Tenure again, which doubles the CPU time of its start (0.41 s instead of 0.20 s).
+.PHONY: compiled
+compiled: setup
+	@$(BIN)/python -m compileall -q src benchmarks
+
 .PHONY: check
-check: setup ## Format, lint, types, import contracts, the fast unit tests and the speed of the hot path
+check: compiled ## Format, lint, types, import contracts, the fast unit tests and the speed of the hot path
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
@@ -58,7 +64,7 @@ servers: ## Fetch the servers and the browser that the tests need and this machi
 	@$(PYTHON) -m tests.support.servers fetch
 
 .PHONY: test
-test: setup servers ## The whole test suite, on real servers too; four at a time, since most tests wait for others
+test: compiled servers ## The whole test suite, on real servers too; four at a time, since most tests wait for others
 	@$(BIN)/pytest -q -n 4 --dist worksteal
 
 .PHONY: walk

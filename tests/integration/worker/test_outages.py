@@ -58,6 +58,11 @@ def place(request, tmp_path, monkeypatch):
     return PausedServer(server, url)
 
 
+@pytest.fixture
+def unstarted_jobs_wait():
+    """Not here: a busy worker that has leased the second job must hand it back, so that the other worker gets it."""
+
+
 class Fleet:
     """Two workers in threads, each with an app of its own, and what they did."""
 
