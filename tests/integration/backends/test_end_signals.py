@@ -4,6 +4,7 @@ import threading
 import time
 from contextlib import closing
 from queue import SimpleQueue
+from types import SimpleNamespace
 
 import pytest
 
@@ -155,6 +156,18 @@ class TestPostgresql:
         ENDS[end](settler, WaitingClock())
         assert ended.get(timeout=WAIT_SECONDS)
         assert True in sent
+
+    def test_a_process_that_was_held_up_asks_once_more_before_it_relies_on_notifications(self, monkeypatch):
+        now, waits = [100.0], []
+        monkeypatch.setattr(end_signals, "time", SimpleNamespace(monotonic=lambda: now[0]))
+        connection = SimpleNamespace(fileno=int, notifies=lambda timeout: ["news"] if len(waits) == 3 else [])
+        wakeup = SimpleNamespace(wait=lambda seconds, descriptor: not waits.append(seconds))
+        waiting = end_signals._Waiting(connection, wakeup)
+        for _ in range(5):
+            assert waiting.wait(9.0, 0.0)
+            now[0] += 5.0  # the thread is held up behind each question
+        new, news = end_signals._POLL_WHILE_NEW_SECONDS, end_signals._POLL_AFTER_NEWS_SECONDS
+        assert waits == [new, new, 9.0, news, 9.0]
 
     @pytest.mark.usefixtures("listening")
     def test_the_end_of_jobs_that_were_leased_together_notifies_the_process_that_waits(self, settler, waiter, sent):

@@ -93,19 +93,26 @@ class PostgresEndListener:
 
 
 class _Waiting:
+    """The caller asks about its jobs each time `wait` returns True.
+
+    Whether it must poll goes by the time of its last question: on a busy machine the thread may be late, and an end
+    without a notification may lie between that question and now.
+    """
+
     def __init__(self, connection: PostgresConnection, wakeup: Wakeup) -> None:
         self._connection = connection
         self._wakeup = wakeup
-        self._begun = time.monotonic()
+        self._begun = self._asked = time.monotonic()
         self._last_news = 0.0
 
     def wait(self, seconds: float, _: float) -> bool:
-        now = time.monotonic()
-        if now - self._last_news < NOTIFY_INTERVAL + _POLL_AFTER_NEWS_SECONDS:
+        if self._asked - self._last_news < NOTIFY_INTERVAL + _POLL_AFTER_NEWS_SECONDS:
             seconds = min(seconds, _POLL_AFTER_NEWS_SECONDS)
-        elif now - self._begun < _NEW_SECONDS:
+        elif self._asked - self._begun < _NEW_SECONDS:
             seconds = min(seconds, _POLL_WHILE_NEW_SECONDS)
         has_news = self._wakeup.wait(seconds, self._connection.fileno())
-        if has_news and list(self._connection.notifies(timeout=0)):
-            self._last_news = time.monotonic()
+        if has_news:
+            self._asked = time.monotonic()
+            if list(self._connection.notifies(timeout=0)):
+                self._last_news = self._asked
         return has_news
