@@ -64,8 +64,8 @@ servers: ## Fetch the servers and the browser that the tests need and this machi
 	@$(PYTHON) -m tests.support.servers fetch
 
 .PHONY: test
-test: compiled servers ## The whole test suite, on real servers too; four at a time, since most tests wait for others
-	@$(BIN)/pytest -q -n 4 --dist worksteal
+test: compiled servers ## The whole test suite, on real servers too; three at a time on two cores, since many tests wait
+	@$(BIN)/pytest -q -n 3 --dist worksteal
 
 .PHONY: walk
 walk: setup ## Compare schedules with a walk through every minute of the tricky days, all zones
