@@ -8,7 +8,15 @@ from msgspec import Struct
 from tenure.app.dashboard.access import Access
 from tenure.app.dashboard.core import Effect, Preview, Sources
 from tenure.app.dashboard.filters import from_canonical
-from tenure.app.dashboard.job_selection import MAX_SELECTED, STEP, JobChange, Selection, SelectionCount, batches, tally
+from tenure.app.dashboard.job_selection import (
+    MAX_SELECTED,
+    STEP,
+    ActionEffects,
+    Selection,
+    SelectionCount,
+    batches,
+    tally,
+)
 from tenure.app.dashboard.letter_index import forget_letters
 from tenure.backends.records import JobRecord
 from tenure.definition.duration import to_seconds
@@ -40,17 +48,17 @@ def _has_failed(job: JobRecord) -> bool:
     return job.state != "delayed" or job.attempts + job.crashes > 0
 
 
-CANCEL = JobChange(
+CANCEL = ActionEffects(
     states=LIVE_STATES,
     effects={
         **dict.fromkeys(("ready", "delayed", "parked"), "end at once"),
         "leased": "are asked to stop, within about a second",
     },
 )
-DELETE = JobChange(
+DELETE = ActionEffects(
     states=END_STATES, effects=dict.fromkeys(END_STATES, "are deleted for good, with all that is recorded about them")
 )
-RETRY = JobChange(
+RETRY = ActionEffects(
     states=("dead", "delayed"),
     effects={
         "delayed": "have failed, and are tried again now",
@@ -163,7 +171,7 @@ class RescheduleJobs(Struct, frozen=True, kw_only=True):
     def undo(self) -> None:
         return None
 
-    def _change(self, sources: Sources) -> JobChange:
+    def _change(self, sources: Sources) -> ActionEffects:
         start = "start now, or when their turn comes"
         if self.at:
             timezone = sources.app.settings.timezone
@@ -172,7 +180,7 @@ class RescheduleJobs(Struct, frozen=True, kw_only=True):
         elif self.delay:
             start = f"start in {self.delay}, and not before"
         waiting = ("ready", "delayed", "parked")
-        return JobChange(states=waiting, effects=dict.fromkeys(waiting, start))
+        return ActionEffects(states=waiting, effects=dict.fromkeys(waiting, start))
 
 
 class DeleteJobs(Struct, frozen=True, kw_only=True):
@@ -231,7 +239,7 @@ def _steps(
     sources: Sources,
     access: Access,
     command: _Command,
-    change: JobChange,
+    change: ActionEffects,
     apply: Callable[[list[str]], Mapping[str, int]],
 ) -> Iterator[Mapping[str, int]]:
     for ids in batches(sources, access, _selection(command), change):
@@ -242,7 +250,7 @@ def _steps(
 
 
 def _preview(
-    verb: str, counted: SelectionCount, change: JobChange, command: _Command, *, is_final: bool = False
+    verb: str, counted: SelectionCount, change: ActionEffects, command: _Command, *, is_final: bool = False
 ) -> Preview:
     total = counted.total
     if not total and not counted.is_more:
@@ -266,7 +274,7 @@ def _preview(
     )
 
 
-def _nothing_to_do(verb: str, counted: SelectionCount, change: JobChange) -> str:
+def _nothing_to_do(verb: str, counted: SelectionCount, change: ActionEffects) -> str:
     left = ", ".join(f"{count:,} {_shown(state)}" for state, count in counted.left.items())
     states = ", ".join(_shown(state) for state in change.effects)
     found = f"the selected jobs are {left}" if left else "no job of the selection is known any more"

@@ -46,7 +46,7 @@ class Selection(Struct, frozen=True, kw_only=True):
         return f"{from_canonical(self.filter) or 'all jobs'}{until}"
 
 
-class JobChange(Struct, frozen=True, kw_only=True):
+class ActionEffects(Struct, frozen=True, kw_only=True):
     """What an action does to jobs: `effects` by state; jobs of other states are left alone.
 
     `states` are those that a filter without states selects. `concerns` tells which of these jobs it changes.
@@ -75,7 +75,7 @@ class SelectionCount(Struct, frozen=True, kw_only=True):
         return sum(self.changed.values())
 
 
-def tally(sources: Sources, access: Access, selection: Selection, change: JobChange) -> SelectionCount:
+def tally(sources: Sources, access: Access, selection: Selection, change: ActionEffects) -> SelectionCount:
     """Count what an action would do; changes nothing."""
     if not selection.all:
         return _tally_ids(sources, access, selection, change)
@@ -91,7 +91,7 @@ def tally(sources: Sources, access: Access, selection: Selection, change: JobCha
     return SelectionCount(changed=counts, left=Counter(), is_more=is_more, counted_at=sources.now)
 
 
-def batches(sources: Sources, access: Access, selection: Selection, change: JobChange) -> Iterator[list[str]]:
+def batches(sources: Sources, access: Access, selection: Selection, change: ActionEffects) -> Iterator[list[str]]:
     """The ids of the jobs, in lists of at most STEP; empty lists come while the jobs are still selected.
 
     All are selected before the first one is changed, because a change moves jobs in and out of a filter.
@@ -110,7 +110,7 @@ def batches(sources: Sources, access: Access, selection: Selection, change: JobC
         yield ids[start : start + STEP]
 
 
-def _search(sources: Sources, access: Access, selection: Selection, change: JobChange) -> FilterSearch:
+def _search(sources: Sources, access: Access, selection: Selection, change: ActionEffects) -> FilterSearch:
     """A filter that names no states selects only those that the action changes."""
     query = from_canonical(selection.filter).replaced("sort")
     if query.wanted("state"):
@@ -121,7 +121,7 @@ def _search(sources: Sources, access: Access, selection: Selection, change: JobC
     return job_search(sources, access, query.replaced("state", *states))
 
 
-def _is_meant(job: JobRecord, selection: Selection, change: JobChange) -> bool:
+def _is_meant(job: JobRecord, selection: Selection, change: ActionEffects) -> bool:
     is_old = not selection.before or job.enqueued_at <= selection.before
     return is_old and job.state in change.effects and change.concerns(job)
 
@@ -131,7 +131,7 @@ def _visible(sources: Sources, access: Access, selection: Selection) -> list[Job
     return [job for job in found if job is not None and access.sees(job.queue)]
 
 
-def _tally_ids(sources: Sources, access: Access, selection: Selection, change: JobChange) -> SelectionCount:
+def _tally_ids(sources: Sources, access: Access, selection: Selection, change: ActionEffects) -> SelectionCount:
     jobs = _visible(sources, access, selection)
     meant = [job for job in jobs if job.state in change.effects and change.concerns(job)]
     return SelectionCount(
@@ -144,7 +144,7 @@ def _tally_ids(sources: Sources, access: Access, selection: Selection, change: J
 
 
 def _known_tally(
-    sources: Sources, search: FilterSearch, selection: Selection, change: JobChange
+    sources: Sources, search: FilterSearch, selection: Selection, change: ActionEffects
 ) -> SelectionCount | None:
     """From the figures; None if they do not tell."""
     counts = state_counts(sources, search)
