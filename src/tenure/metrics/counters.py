@@ -34,7 +34,6 @@ _COUNTERS = {
     Status.EXPIRED: "jobs_expired",
 }
 _DEAD_LETTER_FAILED = "jobs_dlq_failed"
-DEFAULT_BACKEND = "default"  # the label of the backend of the app
 BY_QUEUE = (
     *("jobs_fetched", "jobs_failed", "jobs_rejected_signature", "jobs_timed_out", _DEAD_LETTER_FAILED),
     *_COUNTERS.values(),
@@ -64,7 +63,7 @@ class WorkerCounters:
             labels = {"notification": event.notification, "outcome": event.outcome}
             self._collector.increment("notifications", event.count, **labels)
         elif isinstance(event, OutboxRelayed):
-            labels = {"outbox": event.outbox, "backend": event.backend or DEFAULT_BACKEND}
+            labels = {"outbox": event.outbox, "backend": event.backend}
             for name in ("relayed", "dropped", "refused"):
                 self._collector.increment(f"tenure_outbox_{name}_jobs", getattr(event, name), **labels)
 

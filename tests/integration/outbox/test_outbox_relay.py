@@ -326,7 +326,7 @@ def test_events_tell_what_was_enqueued_and_relayed(app, sqlite_outbox):
 
     name = sqlite_outbox
     assert events == [Enqueued("default", "greet", tuple(handles)), OutboxRelayed(name, "", 2, 0, 0)]
-    assert app.metrics.snapshot()["counters"][f"tenure_outbox_relayed_jobs|backend=default;outbox={name}"] == 2
+    assert app.metrics.snapshot()["counters"][f"tenure_outbox_relayed_jobs|backend=;outbox={name}"] == 2
 
 
 def test_the_depth_counts_what_waits(tmp_path, outbox):
