@@ -58,7 +58,7 @@ class Outboxes:
         with self.databases() as databases:
             for database in databases:
                 database.check()
-                found += [(database.name, depth) for depth in database.depths() or [OutboxDepth("", 0, 0, 0.0)]]
+                found += [(database.name, depth) for depth in database.depths() or [OutboxDepth("")]]
         return found
 
     def _relays(self) -> list[OutboxRelay]:

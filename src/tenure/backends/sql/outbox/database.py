@@ -54,8 +54,9 @@ _HELD = "WHERE number IN :numbers AND owner = :owner"
 _RELEASE = f"UPDATE {TABLE} SET owner = NULL, ready_at = CASE WHEN tries = 0 THEN created ELSE :now END {_HELD}"
 _REFUSE = f"UPDATE {TABLE} SET owner = NULL, ready_at = :again, tries = :tries, error = :error {_HELD}"
 _DEPTHS = f"""
-SELECT backend, count(*), coalesce(sum(CASE WHEN tries > 0 THEN 1 ELSE 0 END), 0), min(created) FROM {TABLE}
-GROUP BY backend ORDER BY backend
+SELECT backend, count(*), sum(CASE WHEN tries > 0 THEN 1 ELSE 0 END), min(created),
+    min(CASE WHEN tries = 0 THEN created END)
+FROM {TABLE} GROUP BY backend ORDER BY backend
 """
 _PAGE = f"""
 SELECT id, backend, queue, handler, created, ready_at, owner, tries, error FROM {TABLE}
@@ -83,12 +84,16 @@ class OutboxClaim(Struct, frozen=True):
 
 
 class OutboxDepth(Struct, frozen=True):
-    """How many jobs wait for a backend, how many of them it has refused, and the age of the oldest in seconds."""
+    """How many jobs wait for a backend, how many of them it has refused, and the age of the oldest in seconds.
+
+    `untried_age` is that of the oldest job that no relay has tried; 0 if there is none.
+    """
 
     backend: str
-    jobs: int
-    refused: int
-    oldest_age: float
+    jobs: int = 0
+    refused: int = 0
+    oldest_age: float = 0.0
+    untried_age: float = 0.0
 
 
 class OutboxJob(Struct, frozen=True):
@@ -189,8 +194,8 @@ class OutboxDatabase:
         found = self._read(_DEPTHS)
         now = self._dialect.now() if found else 0
         return [
-            OutboxDepth(backend, int(jobs), int(refused), max(0, now - oldest) / MICROSECOND)
-            for backend, jobs, refused, oldest in found
+            OutboxDepth(backend, int(jobs), int(refused), _seconds(now, oldest), _seconds(now, untried or now))
+            for backend, jobs, refused, oldest, untried in found
         ]
 
     def page(self, limit: int, *, only_refused: bool = False) -> list[OutboxJob]:
@@ -247,6 +252,10 @@ def open_outbox(url: str, clock: Clock) -> OutboxDatabase:
         )
     dialect: Dialect = import_module(_MODULES[parts.scheme]).open_outbox(parts, clock)
     return OutboxDatabase(dialect, shown_url(url))
+
+
+def _seconds(now: int, since: int) -> float:
+    return max(0, now - since) / MICROSECOND
 
 
 def _within_bytes(found: Sequence[Row]) -> list[int]:
