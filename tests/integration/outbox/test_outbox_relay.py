@@ -4,6 +4,8 @@ import logging
 from secrets import token_hex
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.trace import SpanContext, TraceFlags
 
 from tenure import Tenure
 from tenure.app.outbox import relay as relay_module
@@ -256,6 +258,20 @@ def test_a_stale_claim_changes_nothing(app, outbox):
     database.close()
 
 
+def test_released_jobs_are_back_in_their_place(app, outbox):
+    first = enqueue_in_outbox(app, outbox, jobs(app, 2))
+    later = enqueue_in_outbox(app, outbox, jobs(app, 2))
+    database = open_outbox(outbox, SystemClock())
+    claim = database.claim("", 2, 60.0)
+
+    database.release(claim, claim.entries)
+    again = database.claim("", 10, 60.0)
+
+    assert [entry.message.id for entry in claim.entries] == first
+    assert [entry.message.id for entry in again.entries] == [*first, *later]
+    database.close()
+
+
 def test_numbers_of_rows_are_never_used_again(app, outbox):
     enqueue_in_outbox(app, outbox, jobs(app, 3))
     ((last,),) = outbox_rows(outbox, "max(number)", "SELECT {} FROM tenure_outbox")
@@ -325,6 +341,22 @@ def test_events_tell_what_was_enqueued_and_relayed(app, sqlite_outbox):
     name = sqlite_outbox
     assert events == [Enqueued("default", "greet", tuple(handles)), OutboxRelayed(name, "", 2, 0, 0)]
     assert app.metrics.snapshot()["counters"][f"tenure_outbox_relayed_jobs|backend=;outbox={name}"] == 2
+
+
+def test_a_job_carries_the_trace_of_its_enqueue(tmp_path, sqlite_outbox):
+    origin = SpanContext(0x1234, 0x5678, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+    with Tenure(f"sqlite:///{tmp_path}/jobs.db", keys=[KEY], tracing=True, outboxes=[sqlite_outbox]) as app:
+        app.job(greet)
+        with trace.use_span(trace.NonRecordingSpan(origin)):
+            one, two = (enqueue_in_outbox(app, sqlite_outbox, [job(app)])[0] for _ in range(2))
+        app.outboxes.move()
+
+        opened = app.open_backend()
+        carried = [
+            opened.wire.open(opened.backend.jobs.find(id).body, "default").trace.traceparent for id in (one, two)
+        ]
+
+    assert all(f"{0x1234:032x}" in each for each in carried)
 
 
 def test_the_depth_counts_what_waits(tmp_path, outbox):
