@@ -1,4 +1,7 @@
-"""The metrics page: a snapshot as Prometheus text, or as OpenMetrics on request; needs `tenure[metrics]`."""
+"""The metrics page: a snapshot as Prometheus text, or as OpenMetrics on request; needs `tenure[metrics]`.
+
+Every name on the page begins with `tenure_`; names of the app's own counters begin with `tenure_app_`.
+"""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +10,10 @@ from typing import Any
 from tenure.errors import SettingsError
 from tenure.metrics.counters import Buckets, Snapshot
 
-_NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_:]")
+_NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_]")  # colons are for the names of recording rules
+_PREFIX = "tenure_"
+_APP_PREFIX = "tenure_app_"
+_WITH_UNIT = {"settle_batch": "settle_batch_jobs", "fetch_batch": "fetch_batch_jobs"}
 HELP = {
     "jobs_fetched": "Leases taken",
     "jobs_succeeded": "Jobs that succeeded",
@@ -24,6 +30,7 @@ HELP = {
     "jobs_crashed": "Jobs that were charged a crash because their worker vanished",
     "jobs_age_seconds": "How long jobs waited for their first attempt",
     "jobs_exec_seconds": "How long attempts ran",
+    "notifications": "Notices of notifications, by what became of them",
     "leases_lost": "Settlements and renewals that were refused",
     "leases_renewed": "Renewals of leases",
     "leases_reaped": "Leases of workers that vanished",
@@ -43,8 +50,8 @@ HELP = {
     "queue_settle_duration_seconds": "How long the backend took to settle a batch",
     "tenure_queue_jobs": "Jobs that have not ended, or are dead, by state",
     "tenure_queue_oldest_age_seconds": "How long the oldest job that could start has waited",
-    "tenure_queue_arrival_rate": "Jobs that arrive, per second",
-    "tenure_queue_service_rate": "Jobs that end, per second",
+    "tenure_queue_arrival_jobs_per_second": "Jobs that arrive, per second",
+    "tenure_queue_service_jobs_per_second": "Jobs that end, per second",
     "tenure_queue_drain_seconds": "How long the ready jobs take at the present rate",
     "tenure_backend_up": "Whether the backend answered the query for its queues",
 }
@@ -58,6 +65,14 @@ def render(snapshot: Snapshot, accept: str = "") -> tuple[bytes, str]:
 
 def check_installed() -> None:
     _exposition()
+
+
+def page_name(name: str) -> str:
+    """The name of a family on the page, for the name of a counter, a histogram or a gauge; without `_total`."""
+    plain = _NOT_ALLOWED.sub("_", name)
+    if plain.startswith(_PREFIX):
+        return plain
+    return f"{_PREFIX}{_WITH_UNIT.get(plain, plain)}" if name in HELP else f"{_APP_PREFIX}{plain}"
 
 
 def _exposition() -> Any:
@@ -82,7 +97,7 @@ class _Families:
         families: dict[str, Any] = {}
 
         def family(name: str, kind: str) -> Any:
-            plain = _NOT_ALLOWED.sub("_", name)
+            plain = page_name(name)
             plain = plain.removesuffix("_total") if kind == "counter" else plain
             if plain in families and families[plain].type != kind:  # a metric of the app has the same name
                 plain = f"{plain}_{kind}"

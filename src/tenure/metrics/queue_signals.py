@@ -87,8 +87,8 @@ def queue_gauges(signals: Iterable[QueueSignals]) -> Iterator[Gauge]:
             yield "tenure_queue_jobs", (*labels, ("state", state)), getattr(each, state)
         known = {
             "tenure_queue_oldest_age_seconds": each.oldest_age,
-            "tenure_queue_arrival_rate": each.arrival_rate,
-            "tenure_queue_service_rate": each.service_rate,
+            "tenure_queue_arrival_jobs_per_second": each.arrival_rate,
+            "tenure_queue_service_jobs_per_second": each.service_rate,
             "tenure_queue_drain_seconds": each.seconds_to_drain,
         }
         yield from ((name, labels, value) for name, value in known.items() if value is not None)
