@@ -27,7 +27,7 @@ HELP = {
     "jobs_expired": "Jobs that were too late to run",
     "jobs_timed_out": "Attempts that ran past their timeout",
     "jobs_dlq_failed": "Jobs that could not be moved to the dead letters at once",
-    "jobs_crashed": "Jobs that were charged a crash because their worker vanished",
+    "jobs_crashed": "Crashes that were charged to jobs: their process died, or their worker vanished",
     "jobs_age_seconds": "How long jobs waited for their first attempt",
     "jobs_exec_seconds": "How long attempts ran",
     "notifications": "Notices of notifications, by what became of them",
@@ -53,6 +53,14 @@ HELP = {
     "tenure_queue_arrival_jobs_per_second": "Jobs that arrive, per second",
     "tenure_queue_service_jobs_per_second": "Jobs that end, per second",
     "tenure_queue_drain_seconds": "How long the ready jobs take at the present rate",
+    "tenure_queue_workers": "Live workers that lease from the queue",
+    "tenure_worker_processes": "Workers behind this page",
+    "tenure_worker_slots": "Jobs that the workers behind this page can run at a time",
+    "tenure_worker_running_jobs": "Jobs that run now",
+    "tenure_worker_leases": "Leases that the workers hold, of running jobs and of others",
+    "tenure_worker_memory_bytes": "Resident memory of the workers and of the processes that run their jobs",
+    "tenure_worker_last_beat_timestamp_seconds": "When the slowest loop of the workers last came round",
+    "tenure_build_info": "The version of Tenure; the value is always 1",
     "tenure_backend_up": "Whether the backend answered the query for its queues",
 }
 
@@ -108,7 +116,7 @@ class _Families:
         for name, labels, value in self._snapshot.counters:
             found = family(name, "counter")
             found.add_sample(f"{found.name}_total", _allowed(labels), value)
-        for name, labels, value in self._snapshot.gauges:
+        for name, labels, value in (*self._snapshot.gauges, *self._snapshot.worker_gauges):
             found = family(name, "gauge")
             found.add_sample(found.name, _allowed(labels), value)
         for name, labels, buckets in self._snapshot.histograms:
