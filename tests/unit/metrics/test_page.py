@@ -1,15 +1,18 @@
 """The metrics page, read by a parser of the Prometheus format."""
 
+import ast
 import sys
+from pathlib import Path
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parsed_as_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
+import tenure
 from tenure.errors import SettingsError
 from tenure.metrics.collector import MemoryCollector
-from tenure.metrics.counters import Snapshot, merge_snapshots, take_snapshot
-from tenure.metrics.prometheus import check_installed, render
+from tenure.metrics.counters import LAST_BEAT, Snapshot, merge_snapshots, take_snapshot
+from tenure.metrics.prometheus import HELP, check_installed, page_name, render
 from tenure.metrics.queue_signals import backend_up_gauge, queue_gauges, queue_signals
 
 SEVEN = (
@@ -82,6 +85,35 @@ def test_names_that_prometheus_does_not_know_are_made_plain(collector):
     collector.observe("my jobs!", 1.0)
     found = families(take_snapshot(collector))
     assert (found["tenure_app_my_jobs_"].type, found["tenure_app_my_jobs__histogram"].type) == ("counter", "histogram")
+
+
+def emitted_names():
+    """The names in calls such as `collector.increment("jobs_fetched", ...)`, wherever Tenure counts something."""
+    methods = {"increment", "_increment", "observe", "_observe", "observe_all", "_observe_all", "_count"}
+    for path in (Path(tenure.__file__).parent).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in methods and node.args:
+                (name, *_) = node.args
+                if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                    yield name.value
+
+
+@pytest.mark.parametrize("name", sorted(set(emitted_names())))
+def test_what_tenure_counts_has_a_help_text_and_is_not_taken_for_a_counter_of_the_app(name):
+    assert name in HELP
+    assert not page_name(name).startswith("tenure_app_")
+
+
+def test_counters_of_the_app_have_a_prefix_of_their_own(collector):
+    collector.increment("orders", 2)
+    assert samples(take_snapshot(collector)) == {("tenure_app_orders_total", ()): 2}
+
+
+def test_gauges_of_workers_add_up_except_the_oldest_beat():
+    one = Snapshot(worker_gauges=(("tenure_worker_slots", (), 4.0), (LAST_BEAT, (), 100.0)))
+    other = Snapshot(worker_gauges=(("tenure_worker_slots", (), 2.0), (LAST_BEAT, (), 90.0)))
+    found = samples(merge_snapshots([one, Snapshot(), other]))
+    assert found == {("tenure_worker_slots", ()): 6, (LAST_BEAT, ()): 90}
 
 
 def test_who_asks_for_openmetrics_gets_it(collector):
