@@ -24,13 +24,11 @@ import msgspec
 
 from tenure import __version__
 from tenure.app import Tenure
-from tenure.app.results import read_signals
+from tenure.app.gauges import read_queue_gauges
 from tenure.cli.errors import CommandError
-from tenure.errors import BackendError
 from tenure.metrics.collector import MemoryCollector
 from tenure.metrics.counters import Gauge, Snapshot, WorkerCounters, merge_snapshots, start_at_zero, take_snapshot
 from tenure.metrics.prometheus import check_installed, render
-from tenure.metrics.queue_signals import backend_up_gauge, queue_gauges
 from tenure.worker.gauges import worker_gauges
 from tenure.worker.worker import Worker
 
@@ -189,19 +187,10 @@ class AppMetrics:
         with self._lock:
             started = time.monotonic()
             if started >= self._read_again_at:
-                self._gauges = self._read_queues()
+                self._gauges = read_queue_gauges(self._app.parts, self._app.clock)
                 now = time.monotonic()
                 self._read_again_at = now + max(_QUEUES_MIN_AGE, _QUEUES_TIME_FACTOR * (now - started))
             return self._gauges
-
-    def _read_queues(self) -> tuple[Gauge, ...]:
-        try:
-            parts = self._app.parts()
-            found = [] if parts.queues is None else read_signals(parts, self._app.clock)
-        except BackendError as error:
-            logger.warning("the metrics page shows no queues, because they cannot be read: %s", error)
-            return (backend_up_gauge(False),)
-        return (backend_up_gauge(True), *queue_gauges(found))
 
 
 def _collector_of(app: Tenure) -> MemoryCollector:
