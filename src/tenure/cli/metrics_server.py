@@ -56,13 +56,16 @@ def serve_supervisor_metrics(stack: ExitStack, host: str, port: int) -> tuple["M
     return stack.enter_context(server), folder
 
 
-def serve_worker_metrics(stack: ExitStack, metrics: "AppMetrics", host: str, port: int) -> "MetricsServer":
-    """Serve the page of this worker."""
-    return stack.enter_context(MetricsServer(host, port, metrics.snapshot))
+def serve_worker_metrics(
+    stack: ExitStack, app: Tenure, queues: Iterable[str], host: str, port: int, worker: Worker | None = None
+) -> "MetricsServer":
+    """Serve the page of this process, with the gauges of its worker if it has one."""
+    return stack.enter_context(MetricsServer(host, port, AppMetrics(app, queues, worker).snapshot))
 
 
-def answer_supervisor(stack: ExitStack, metrics: "AppMetrics", folder: Path) -> None:
+def answer_supervisor(stack: ExitStack, app: Tenure, queues: Iterable[str], folder: Path, worker: Worker) -> None:
     """Let the supervisor of this worker read its metrics."""
+    metrics = AppMetrics(app, queues, worker)
     stack.enter_context(SnapshotServer(folder, lambda queues: metrics.snapshot(queues=queues)))
 
 

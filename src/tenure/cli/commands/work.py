@@ -230,13 +230,12 @@ def _run_until_stopped(app: Tenure, worker: Worker, lanes: Sequence[Lane], optio
 
 def _serve_metrics(stack: ExitStack, app: Tenure, worker: Worker, lanes: Sequence[Lane], options: WorkOptions) -> None:
     """Answer the supervisor, or serve the page of this worker, if the options ask for it."""
-    if options.metrics_folder is None and options.metrics_port is None:
-        return
-    metrics = metrics_server.AppMetrics(app, [queue for lane in lanes for queue in lane.queues], worker)
+    queues = [queue for lane in lanes for queue in lane.queues]
     if options.metrics_folder is not None:
-        metrics_server.answer_supervisor(stack, metrics, Path(options.metrics_folder))
+        metrics_server.answer_supervisor(stack, app, queues, Path(options.metrics_folder), worker)
     elif options.metrics_port is not None:
-        server = metrics_server.serve_worker_metrics(stack, metrics, options.metrics_host, options.metrics_port)
+        host, port = options.metrics_host, options.metrics_port
+        server = metrics_server.serve_worker_metrics(stack, app, queues, host, port, worker)
         _print_metrics_url(server, options, app.settings.log_format)
 
 
