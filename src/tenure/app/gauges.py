@@ -1,26 +1,33 @@
-"""Gauges: the state of the queues, for the metrics page, and for a collector that takes gauges."""
+"""Gauges: the state of the queues and outboxes, for the metrics page, and for a collector that takes gauges."""
 
 import logging
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from tenure.app.outbox.gauges import outbox_gauges
 from tenure.app.results import read_signals
-from tenure.backends.contract import Parts
-from tenure.clock import Clock
 from tenure.errors import BackendError
 from tenure.metrics.counters import Gauge
 from tenure.metrics.queue_signals import backend_up_gauge, queue_gauges
+
+if TYPE_CHECKING:
+    from tenure.app.tenure import Tenure
 
 logger = logging.getLogger(__name__)
 
 REPORT_INTERVAL = 10.0
 
 
-def read_queue_gauges(parts: Callable[[], Parts], clock: Clock) -> tuple[Gauge, ...]:
-    """Whether the backend answers, and if it does, the state of its queues."""
+def read_gauges(app: "Tenure") -> tuple[Gauge, ...]:
+    """Whether the backend answers, and the state of its queues and of the outboxes."""
+    return (*_queue_gauges(app), *outbox_gauges(app))
+
+
+def _queue_gauges(app: "Tenure") -> tuple[Gauge, ...]:
     try:
-        found_parts = parts()
-        found = [] if found_parts.queues is None else read_signals(found_parts, clock)
+        parts = app.parts()
+        found = [] if parts.queues is None else read_signals(parts, app.clock)
     except BackendError as error:
         logger.warning("the metrics show no queues, because they cannot be read: %s", error)
         return (backend_up_gauge(False),)
@@ -30,13 +37,12 @@ def read_queue_gauges(parts: Callable[[], Parts], clock: Clock) -> tuple[Gauge, 
 class GaugeReporter:
     """A role of a worker: passes the gauges to a collector that has the method `gauge(name, value, **labels)`.
 
-    Only those of the queues, which are the same in every worker: a collector keeps one value for a name.
+    Only those of queues and outboxes, which are the same in every worker: a collector keeps one value for a name.
     """
 
-    def __init__(self, gauge: Callable[..., None], parts: Callable[[], Parts], clock: Clock) -> None:
+    def __init__(self, gauge: Callable[..., None], app: "Tenure") -> None:
         self._gauge = gauge
-        self._parts = parts
-        self._clock = clock
+        self._app = app
         self._stopping = threading.Event()
 
     def run(self) -> None:
@@ -48,7 +54,7 @@ class GaugeReporter:
         self._stopping.set()
 
     def report(self) -> None:
-        for name, labels, value in read_queue_gauges(self._parts, self._clock):
+        for name, labels, value in read_gauges(self._app):
             try:
                 self._gauge(name, value, **dict(labels))
             except Exception:

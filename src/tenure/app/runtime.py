@@ -84,7 +84,7 @@ class Runtime:
         place.workers.add(worker := workers.worker(found, options, location, app.cron.companions()))
         gauge = getattr(app.metrics, "gauge", None)
         if callable(gauge) and not options.only_suspects:
-            worker.add_role(GaugeReporter(gauge, app.parts, app.clock))
+            worker.add_role(GaugeReporter(gauge, app))
         return worker
 
     def suspects_worker(self, lane: Lane, location: str | None) -> Worker:

@@ -24,7 +24,7 @@ import msgspec
 
 from tenure import __version__
 from tenure.app import Tenure
-from tenure.app.gauges import read_queue_gauges
+from tenure.app.gauges import read_gauges
 from tenure.cli.errors import CommandError
 from tenure.metrics.collector import MemoryCollector
 from tenure.metrics.counters import Gauge, Snapshot, WorkerCounters, merge_snapshots, start_at_zero, take_snapshot
@@ -190,7 +190,7 @@ class AppMetrics:
         with self._lock:
             started = time.monotonic()
             if started >= self._read_again_at:
-                self._gauges = read_queue_gauges(self._app.parts, self._app.clock)
+                self._gauges = read_gauges(self._app)
                 now = time.monotonic()
                 self._read_again_at = now + max(_QUEUES_MIN_AGE, _QUEUES_TIME_FACTOR * (now - started))
             return self._gauges

@@ -61,6 +61,11 @@ HELP = {
     "tenure_worker_memory_bytes": "Resident memory of the workers and of the processes that run their jobs",
     "tenure_worker_last_beat_timestamp_seconds": "When the slowest loop of the workers last came round",
     "tenure_build_info": "The version of Tenure; the value is always 1",
+    "tenure_outbox_jobs": "Jobs that wait in an outbox, by the backend that they are for",
+    "tenure_outbox_oldest_age_seconds": "How long the oldest job has waited in an outbox",
+    "tenure_outbox_relayed_jobs": "Jobs that the relay moved from an outbox to their backend",
+    "tenure_outbox_dropped_jobs": "Jobs of an outbox that were dropped because their unique text was taken",
+    "tenure_outbox_refused_jobs": "Tries at which a backend refused a job of an outbox",
     "tenure_backend_up": "Whether the backend answered the query for its queues",
 }
 

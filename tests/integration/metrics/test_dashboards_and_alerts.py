@@ -2,8 +2,10 @@
 
 import json
 import re
+import sqlite3
 import urllib.request
 from collections import defaultdict
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from tenure import Cancel, Tenure
+from tenure.app.outbox import create_table
 from tenure.backends.messages import Message, Nack, Park
 from tenure.backends.records import WorkerRecord
 from tenure.cli.metrics_server import AppMetrics, MetricsServer
@@ -41,12 +44,14 @@ NOT_BASE_UNITS = re.compile(r"_(ms|milliseconds|minutes|hours|days|kb|kilobytes|
 def page(tmp_path_factory):
     """The page of a worker that has run jobs of all kinds, and whose backend has failed."""
     folder = tmp_path_factory.mktemp("page")
-    with Tenure(f"sqlite:///{folder}/jobs.db", backoff={"jitter": 0}) as app:
+    shop = f"{folder}/shop.db"
+    with Tenure(f"sqlite:///{folder}/jobs.db", backoff={"jitter": 0}, outboxes=[f"sqlite:///{shop}"]) as app:
         worker = app.worker(burst=True)
         metrics = AppMetrics(app, ["default"], worker)
         enqueue_all_kinds(app)
         worker.run()
         report_rare_events(app)
+        use_outbox(app, shop)
         with (
             MetricsServer("127.0.0.1", 0, metrics.snapshot) as server,
             urllib.request.urlopen(server.url, timeout=WAIT_SECONDS) as answer,
@@ -97,6 +102,16 @@ def report_rare_events(app):
     record = WorkerRecord(id="w", host="h", pid=1, runner="inline", concurrency=1, **ours, **times)
     app.backend.workers.announce(record, 3600.0)
     app.backend.parking.park([Park(lease=parked, key="lock:one", reason="locked")])
+
+
+def use_outbox(app, file):
+    """Move one job out of an outbox, and leave one in it."""
+    with closing(sqlite3.connect(file)) as connection:
+        create_table(connection)
+        for move in (app.outboxes.move, lambda: None):
+            app.outbox(connection).enqueue(app.define("greet", {}).build())
+            connection.commit()
+            move()
 
 
 @pytest.fixture(scope="module")
