@@ -18,6 +18,7 @@ from tenure import PROVIDED, Snooze, Tenure
 from tenure.errors import InvalidHandler, SettingsError
 from tenure.integrations.sqlalchemy import dispose_after_fork, provide_session
 from tenure.wire.signing import new_key
+from tests.support.outboxes import make_outbox
 
 KEY = new_key().dump()
 DRIVERS = {"sqlite": "sqlite", "postgres": "postgresql+psycopg", "mariadb": "mysql+pymysql"}
@@ -321,6 +322,47 @@ def test_async_jobs_have_async_sessions(async_place):
         place_order.enqueue(id)
     app.worker(burst=True).run()
     assert names(app) == ["1"]
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    """An app whose jobs are in another database than the tables."""
+    with Tenure(f"sqlite:///{tmp_path}/others.db") as app:
+        yield app
+
+
+def test_jobs_for_another_database_follow_the_session_and_its_savepoints_through_the_outbox(place, jobs):
+    app, engine = place
+    make_outbox(app.settings.url)
+    job = jobs.job(greet)
+    with sessionmaker(engine).begin() as session:
+        session.add(Order(id=1))
+        jobs.outbox(session).enqueue(job.build(name="kept"))
+        savepoint = session.begin_nested()
+        jobs.outbox(session).enqueue(job.build(name="lost"))
+        savepoint.rollback()
+    jobs.outboxes.on(app.settings.url).move()
+    assert names(jobs) == ["kept"]
+
+
+def test_a_job_with_an_async_session_enqueues_to_another_database_through_the_outbox(async_place, jobs):
+    app, url = async_place
+    provide_session(jobs, async_sessionmaker(create_async_engine(url, poolclass=NullPool)), commit=True)
+    make_outbox(app.settings.url)
+    follow_up = jobs.job(greet)
+
+    @jobs.job
+    async def place_order(id: int, session: AsyncSession = PROVIDED) -> None:
+        session.add(Order(id=id))
+        await jobs.outbox(session).aenqueue(follow_up.build(name=str(id)))
+        if id == 2:
+            raise ValueError
+
+    for id in (1, 2):
+        place_order.enqueue(id)
+    jobs.worker(burst=True).run()
+    jobs.outboxes.on(app.settings.url).move()
+    assert names(jobs) == ["1"]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # asyncpg: nothing can close them now
