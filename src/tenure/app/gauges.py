@@ -40,7 +40,7 @@ class GaugeReporter:
     Only those of queues and outboxes, which are the same in every worker: a collector keeps one value for a name.
     """
 
-    def __init__(self, gauge: Callable[..., None], app: "Tenure") -> None:
+    def __init__(self, gauge: Callable[..., object], app: "Tenure") -> None:
         self._gauge = gauge
         self._app = app
         self._stopping = threading.Event()
@@ -54,9 +54,9 @@ class GaugeReporter:
         self._stopping.set()
 
     def report(self) -> None:
-        for name, labels, value in read_gauges(self._app):
-            try:
+        """Pass all gauges once; an error is logged, because a role that fails would stop the worker."""
+        try:
+            for name, labels, value in read_gauges(self._app):
                 self._gauge(name, value, **dict(labels))
-            except Exception:
-                logger.exception("the collector failed to take the gauge %s", name)
-                return
+        except Exception:
+            logger.exception("the gauges could not be passed to the collector")

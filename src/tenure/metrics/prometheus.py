@@ -83,9 +83,9 @@ def check_installed() -> None:
 def page_name(name: str) -> str:
     """The name of a family on the page, for the name of a counter, a histogram or a gauge; without `_total`."""
     plain = _NOT_ALLOWED.sub("_", name)
-    if plain.startswith(_PREFIX):
-        return plain
-    return f"{_PREFIX}{_WITH_UNIT.get(plain, plain)}" if name in HELP else f"{_APP_PREFIX}{plain}"
+    if name not in HELP:
+        return f"{_APP_PREFIX}{plain}"
+    return plain if plain.startswith(_PREFIX) else f"{_PREFIX}{_WITH_UNIT.get(plain, plain)}"
 
 
 def _exposition() -> Any:

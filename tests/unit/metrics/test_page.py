@@ -106,7 +106,9 @@ def test_what_tenure_counts_has_a_help_text_and_is_not_taken_for_a_counter_of_th
 
 def test_counters_of_the_app_have_a_prefix_of_their_own(collector):
     collector.increment("orders", 2)
-    assert samples(take_snapshot(collector)) == {("tenure_app_orders_total", ()): 2}
+    collector.increment("tenure_orders", 3)
+    found = samples(take_snapshot(collector))
+    assert found == {("tenure_app_orders_total", ()): 2, ("tenure_app_tenure_orders_total", ()): 3}
 
 
 def test_gauges_of_workers_add_up_except_the_oldest_beat():
