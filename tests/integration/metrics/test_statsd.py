@@ -104,7 +104,7 @@ def test_many_values_are_sent_in_few_packets_that_fit_into_a_frame(server, clien
     collector.flush()
     found = received(server)
     assert sum(len(packet.split("\n")) for packet in found) == 1000
-    assert max(map(len, found)) <= MAX_PACKET
+    assert max(map(len, found)) <= 1432
     assert len(found) < 25
 
 
