@@ -81,7 +81,7 @@ class Producer:
         self, job: Job, backend: str | None, connection: Any, *, wake: bool = False
     ) -> str:
         """As `enqueue`, on an async connection of the caller."""
-        with self.sending(job) as span:
+        with self._sending(job) as span:
             opened = self._backends.get(backend)
             if opened.backend.transactions is None and self._backends.place.redirects:
                 return self._enqueue(job, backend, None, wake=wake)  # a test in memory: there is no transaction to join
@@ -99,7 +99,7 @@ class Producer:
             return message.id
 
     def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[str]:
-        with self.sending() as span:
+        with self._sending() as span:
             ids = self._enqueue_many(jobs, backend)
             if span is not None:
                 span.set_attribute("messaging.batch.message_count", len(ids))
@@ -129,7 +129,7 @@ class Producer:
         return ids
 
     def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[str | Exception]:
-        with self.sending():
+        with self._sending():
             return self._enqueue_each(jobs, backend)
 
     def _enqueue_each(self, jobs: Iterable[Job], backend: str | None) -> list[str | Exception]:
@@ -181,7 +181,7 @@ class Producer:
         for event in enqueued_events(messages) if self._listeners else ():
             self._listeners.emit(event)
 
-    def sending(self, job: Job | None = None) -> AbstractContextManager[Any]:
+    def _sending(self, job: Job | None = None) -> AbstractContextManager[Any]:
         """A span around the enqueue of this job, or of many jobs, if the app is traced."""
         return nullcontext() if self._sealer.tracing is None else self._sealer.tracing.sending(job)
 

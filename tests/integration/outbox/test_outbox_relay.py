@@ -4,13 +4,15 @@ import logging
 from secrets import token_hex
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.trace import SpanContext, TraceFlags
 
 from tenure import Tenure
 from tenure.app.outbox import relay as relay_module
 from tenure.backends.messages import Message
 from tenure.backends.sql.outbox.database import open_outbox
 from tenure.clock import SystemClock
-from tenure.errors import BackendUnavailable, SchemaError, SettingsError, UnknownBackend
+from tenure.errors import BackendUnavailable, PartialPut, SchemaError, SettingsError, UnknownBackend
 from tenure.events import Enqueued, OutboxRelayed
 from tenure.wire.signing import new_key
 from tests.integration.backends.test_caller_transactions import raw, url_of
@@ -256,6 +258,20 @@ def test_a_stale_claim_changes_nothing(app, outbox):
     database.close()
 
 
+def test_released_jobs_are_back_in_their_place(app, outbox):
+    first = enqueue_in_outbox(app, outbox, jobs(app, 2))
+    later = enqueue_in_outbox(app, outbox, jobs(app, 2))
+    database = open_outbox(outbox, SystemClock())
+    claim = database.claim("", 2, 60.0)
+
+    database.release(claim, claim.entries)
+    again = database.claim("", 10, 60.0)
+
+    assert [entry.message.id for entry in claim.entries] == first
+    assert [entry.message.id for entry in again.entries] == [*first, *later]
+    database.close()
+
+
 def test_numbers_of_rows_are_never_used_again(app, outbox):
     enqueue_in_outbox(app, outbox, jobs(app, 3))
     ((last,),) = outbox_rows(outbox, "max(number)", "SELECT {} FROM tenure_outbox")
@@ -295,8 +311,6 @@ def test_while_a_backend_is_down_its_jobs_stay_and_others_are_moved(tmp_path, sq
 
 
 def test_a_partly_stored_batch_is_completed(app, sqlite_outbox, monkeypatch):
-    from tenure.errors import PartialPut
-
     put, calls = app.backend.put, []
 
     def halting(messages):
@@ -327,6 +341,22 @@ def test_events_tell_what_was_enqueued_and_relayed(app, sqlite_outbox):
     name = sqlite_outbox
     assert events == [Enqueued("default", "greet", tuple(handles)), OutboxRelayed(name, "", 2, 0, 0)]
     assert app.metrics.snapshot()["counters"][f"tenure_outbox_relayed_jobs|backend=;outbox={name}"] == 2
+
+
+def test_a_job_carries_the_trace_of_its_enqueue(tmp_path, sqlite_outbox):
+    origin = SpanContext(0x1234, 0x5678, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+    with Tenure(f"sqlite:///{tmp_path}/jobs.db", keys=[KEY], tracing=True, outboxes=[sqlite_outbox]) as app:
+        app.job(greet)
+        with trace.use_span(trace.NonRecordingSpan(origin)):
+            one, two = (enqueue_in_outbox(app, sqlite_outbox, [job(app)])[0] for _ in range(2))
+        app.outboxes.move()
+
+        opened = app.open_backend()
+        carried = [
+            opened.wire.open(opened.backend.jobs.find(id).body, "default").trace.traceparent for id in (one, two)
+        ]
+
+    assert all(f"{0x1234:032x}" in each for each in carried)
 
 
 def test_the_depth_counts_what_waits(tmp_path, outbox):
@@ -379,6 +409,30 @@ def test_a_missing_file_is_not_created(app, tmp_path):
         app.outboxes.on(f"sqlite:///{tmp_path}/absent.db").move()
 
     assert not (tmp_path / "absent.db").exists()
+
+
+def test_an_override_leaves_real_outboxes_alone(tmp_path, sqlite_outbox):
+    with Tenure(f"sqlite:///{tmp_path}/jobs.db", keys=[KEY], outboxes=[sqlite_outbox]) as app:
+        app.job(greet)
+        enqueue_in_outbox(app, sqlite_outbox, [job(app)])
+
+        with app.override("memory://"), pytest.raises(SettingsError, match="no outbox is known"):
+            app.outboxes.move()
+
+        assert len(outbox_rows(sqlite_outbox)) == 1
+
+
+def test_a_lost_connection_is_an_outage_and_no_refusal(app, sqlite_outbox, monkeypatch):
+    def cut(_):
+        raise PartialPut("0 were stored for certain", []) from BackendUnavailable("the connection is lost")
+
+    enqueue_in_outbox(app, sqlite_outbox, jobs(app, 2))
+    monkeypatch.setattr(app.backend, "put", cut)
+
+    with pytest.raises(PartialPut):
+        app.outboxes.on(sqlite_outbox).move()
+
+    assert outbox_rows(sqlite_outbox, REFUSED) == [(0, None, None)] * 2
 
 
 def test_an_outbox_needs_a_database(app):
