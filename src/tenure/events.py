@@ -63,7 +63,7 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
 class Settlement(Struct, frozen=True, gc=False):
     """One job of a settled batch; `failed`: its handler ran and failed; `run` is set if it ran.
 
-    `error` is the type and message of the failure, if there was one.
+    `error` is the type and message of the failure, if there was one. `crashed`: its process died while it ran.
     """
 
     id: str
@@ -74,6 +74,7 @@ class Settlement(Struct, frozen=True, gc=False):
     failed: bool
     run: Run | None = None
     error: str | None = None
+    crashed: bool = False
 
 
 class Enqueued(Struct, frozen=True):
@@ -99,8 +100,9 @@ class LeaseLost(Struct, frozen=True):
 
 
 class Reaped(Struct, frozen=True):
-    """Leases of vanished workers were returned; the jobs in `crashed` ran alone and were charged a crash."""
+    """Leases of vanished workers on one queue were returned; jobs in `crashed` ran alone and were charged a crash."""
 
+    queue: str
     ids: tuple[str, ...]
     crashed: tuple[str, ...]
 

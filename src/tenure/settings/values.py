@@ -193,8 +193,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     hook_timeout: float = 60.0
     """How long one call of `setup` or `refresh` may take before it is interrupted."""
     metrics: str | None = "memory"
-    """Where [counters](events-and-metrics.md#counters) go: `memory`, `none`, or `module:attribute` of your own
-    collector; an empty variable means `none`."""
+    """Where [counters](events-and-metrics.md#counters) go: `memory`, `none`, `statsd://host:port` (see
+    [StatsD](../how-to/use-statsd.md)), or `module:attribute` of your own collector; an empty variable means `none`."""
     tracing: bool = False
     """Whether enqueues and runs become OpenTelemetry spans, see [trace jobs](../how-to/monitor.md#trace-jobs)."""
     log_format: str = "pretty"

@@ -227,19 +227,19 @@ def _run_until_stopped(app: Tenure, worker: Worker, lanes: Sequence[Lane], optio
             progress = WorkProgress(app, worker, sys.stdout, is_shared=options.shares_terminal)
             stack.enter_context(progress)
             progress.print_start(lanes, os.getpid())
-        _serve_metrics(stack, app, lanes, options)
+        _serve_metrics(stack, app, worker, lanes, options)
         worker.run()
     return signals
 
 
-def _serve_metrics(stack: ExitStack, app: Tenure, lanes: Sequence[Lane], options: WorkOptions) -> None:
+def _serve_metrics(stack: ExitStack, app: Tenure, worker: Worker, lanes: Sequence[Lane], options: WorkOptions) -> None:
     """Answer the supervisor, or serve the page of this worker, if the options ask for it."""
     queues = [queue for lane in lanes for queue in lane.queues]
     if options.metrics_folder is not None:
-        metrics_server.answer_supervisor(stack, app, queues, Path(options.metrics_folder))
+        metrics_server.answer_supervisor(stack, app, queues, Path(options.metrics_folder), worker)
     elif options.metrics_port is not None:
         host, port = options.metrics_host, options.metrics_port
-        server = metrics_server.serve_worker_metrics(stack, app, queues, host, port)
+        server = metrics_server.serve_worker_metrics(stack, app, queues, host, port, worker)
         _print_metrics_url(server, options, app.settings.log_format)
 
 
