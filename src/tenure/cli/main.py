@@ -136,6 +136,10 @@ def _use_colours() -> bool | None:
 
 def main() -> None:
     """Run the command `tenure`."""
+    if os.getpid() == 1:
+        from tenure.cli.process.container_init import become_init  # only in a container
+
+        become_init()
     try:
         cli(prog_name="tenure")
     finally:
