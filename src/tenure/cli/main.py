@@ -30,13 +30,14 @@ _COMMANDS = {
     "purge": "Delete ended jobs for good.",
     "db": "Bring the database schema up to date.",
     "key": "Make, list and retire signing keys.",
+    "config": "Print the JSON schema of the settings file.",
     "init": "Write a settings file and an example app.",
     "service": "Print configurations for systemd and supervisor.",
     "completion": "Print the completion script for your shell.",
 }
 
 
-_WITHOUT_BACKEND = ("init", "service", "completion")
+_WITHOUT_BACKEND = ("config", "init", "service", "completion")
 _REMOTE = ("health", "jobs", "dead", "queues", "workers", "cron")
 
 
