@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -37,6 +38,7 @@ _COMMANDS = {
 }
 
 
+_COMPLETE = "_TENURE_COMPLETE"  # a shell sets it to ask for completions
 _WITHOUT_BACKEND = ("config", "init", "service", "completion")
 _REMOTE = ("health", "jobs", "dead", "queues", "workers", "cron")
 
@@ -75,6 +77,10 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(import_module(f"tenure.cli.commands.{cmd_name}"), cmd_name)
         if cmd_name not in _WITHOUT_BACKEND:
             _add_url_option(command)
+        if _COMPLETE in os.environ:
+            from tenure.cli.completion import add_names
+
+            add_names(cmd_name, command)
         return command
 
     def resolve_command(
@@ -141,6 +147,10 @@ def main() -> None:
         from tenure.cli.process.container_init import become_init  # only in a container
 
         become_init()
+    if _COMPLETE in os.environ:
+        from tenure.cli.completion import complete
+
+        sys.exit(complete(cli))
     try:
         cli(prog_name="tenure")
     finally:
