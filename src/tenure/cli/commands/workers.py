@@ -98,12 +98,11 @@ def drain(workers: tuple[str, ...], this_host: bool, wait: str | None, reason: s
     else:
         with any_app() as app:
             workers = workers or _workers_of_host(app)
-            app.guards.check_alive(*workers)  # all of them, before any is drained
-            with audited(app, "worker.drain", workers, reason) as counts:
-                changed = {worker: app.guards.drain_worker(worker, reason) for worker in workers}
-                counts["drained"] = sum(changed.values())
+            changed = _drain(app, workers, reason)
             if limit is not None:
                 _wait_until_idle(app, workers, limit)
+    if this_host and not workers and not as_json:
+        click.echo("no worker of this host is alive")
     _print_changes(changed, as_json, "drained", "leases no more jobs", "was draining before")
 
 
@@ -121,6 +120,16 @@ def resume(workers: tuple[str, ...], as_json: bool) -> None:
             changed = {worker: app.guards.resume_worker(worker) for worker in workers}
             counts["resumed"] = sum(changed.values())
     _print_changes(changed, as_json, "resumed", "resumed", "was not draining")
+
+
+def _drain(app: Tenure, workers: Sequence[str], reason: str | None) -> dict[str, bool]:
+    if not workers:
+        return {}
+    app.guards.check_alive(*workers)  # all of them, before any is drained
+    with audited(app, "worker.drain", workers, reason) as counts:
+        changed = {worker: app.guards.drain_worker(worker, reason) for worker in workers}
+        counts["drained"] = sum(changed.values())
+    return changed
 
 
 def _workers_of_host(app: Tenure) -> tuple[str, ...]:
