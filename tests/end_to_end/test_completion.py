@@ -100,7 +100,7 @@ class Terminal:
         end = time.monotonic() + WAIT_SECONDS
         while (found := re.search(pattern, self.seen)) is None:
             left = end - time.monotonic()
-            assert left > 0 and select.select([self.descriptor], [], [], left)[0], self.seen
+            assert select.select([self.descriptor], [], [], max(left, 0))[0], self.seen
             self.seen += os.read(self.descriptor, 4096)
         self.seen = self.seen[found.end() :]
         return found[1].decode()

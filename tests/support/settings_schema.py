@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tenure import permissions, recipients, settings
+from tenure import permissions, settings
 from tenure.definition.retry import Backoff
 from tests.support.settings_page import TABLES, meanings_of
 
@@ -52,7 +52,7 @@ RULES: dict[str, dict[str, dict[str, Any]]] = {
         "backoff": {"$ref": "#/definitions/Backoff"},
         "app": {"pattern": r"^[^:]+:[^:]+$"},
     },
-    "Retention": {name: _NOT_NEGATIVE for name in settings.Retention.__struct_fields__},
+    "Retention": dict.fromkeys(settings.Retention.__struct_fields__, _NOT_NEGATIVE),
     "LaneSettings": {
         "queues": {"minItems": 1},
         "runner": {"enum": ["process", "threads", "event_loop", "inline"]},

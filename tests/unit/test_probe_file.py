@@ -1,6 +1,5 @@
 """The probe file: what a process writes about itself, and what the probe makes of it."""
 
-import os
 import time
 
 import pytest
@@ -105,7 +104,7 @@ def test_a_link_at_the_path_is_replaced_and_its_target_stays(path, tmp_path):
     ProbeFile(path)
 
     assert target.read_text() == "mine"
-    assert sorted(os.listdir(tmp_path)) == ["probe", "target"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["probe", "target"]
 
 
 def test_without_a_path_and_without_systemd_nothing_is_reported(tmp_path):

@@ -51,7 +51,10 @@ def test_an_example_of_the_documentation_is_accepted(place):
 
 
 def test_the_settings_file_of_init_is_accepted_with_every_default_in_it():
-    lines = [line.removeprefix("# ") if " = " in line or line.startswith("# [") else "" for line in SETTINGS_TEMPLATE.split("\n")]
+    lines = [
+        line.removeprefix("# ") if " = " in line or line.startswith("# [") else ""
+        for line in SETTINGS_TEMPLATE.split("\n")
+    ]
     table = tomllib.loads("\n".join(lines))
     assert "retention" in table
     assert [error.message for error in VALIDATOR.iter_errors(table)] == []
@@ -163,8 +166,10 @@ PLAIN = {
         exclude_min="exclusiveMinimum" in each,
         allow_subnormal=False,
     ),
-    "array": lambda each: st.lists(values_of(each["items"]), min_size=each.get("minItems", 0), max_size=each.get("maxItems", 3)),
-}  # fmt: skip
+    "array": lambda each: st.lists(
+        values_of(each["items"]), min_size=each.get("minItems", 0), max_size=each.get("maxItems", 3)
+    ),
+}
 
 
 ONE_SETTING = st.one_of(

@@ -1,8 +1,8 @@
 """Completes what a user types in bash, zsh or fish: commands, options, and names of queues, handlers and schedules.
 
 A shell waits for the answer and shows what is printed, so that this prints nothing but the answer, never asks a server,
-and gives up after ten seconds. Names come from the settings and the app, which is imported for them: this costs 0.2 s of
-processor time beside what the modules of the app take.
+and gives up after ten seconds. Names come from the settings and the app, which is imported for them: this takes 0.2 s
+of processor time, and what the modules of the app take.
 """
 
 import io
@@ -99,7 +99,7 @@ def _with_option(incomplete: str, items: list[CompletionItem]) -> list[Completio
     return [CompletionItem(f"{option}={each.value}", each.type, each.help) for each in items]
 
 
-class Names(click.ParamType):
+class Names(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5
     """Names that begin with what the user has typed."""
 
     name = "name"

@@ -125,7 +125,9 @@ def test_selectors_and_ports_match_the_pods():
             assert {port["port"] for port in rule["ports"]} <= ports
         for endpoint in spec.get("podMetricsEndpoints", ()):
             assert endpoint["port"] in ports
-    probes = [container.get("livenessProbe", {}).get("httpGet") for pod in PODS.values() for container in pod["containers"]]
+    probes = [
+        container.get("livenessProbe", {}).get("httpGet") for pod in PODS.values() for container in pod["containers"]
+    ]
     assert {probe["port"] for probe in probes if probe} <= ports
 
 

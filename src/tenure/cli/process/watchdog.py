@@ -1,4 +1,4 @@
-"""Reports to the supervisor (systemd or Tenure's own) and the probe file: ready, status, and that the loops of the worker still run."""
+"""Reports to the supervisor (systemd or Tenure's own) and to the probe file: ready, status, and that the loops run."""
 
 import threading
 import time
