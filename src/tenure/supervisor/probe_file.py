@@ -4,8 +4,7 @@ The times in it are of the monotonic clock of this machine, so that a change of 
 """
 
 import logging
-import os
-import secrets
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from msgspec import Struct
 
 from tenure.errors import SettingsError
 from tenure.supervisor.sd_notify import SystemdNotifier
+from tenure.trusted_files import replace_file
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +83,7 @@ class ProbeFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._lock = threading.RLock()  # a signal handler may report while its own thread does
         self._state = ProcessState("starting", time.monotonic())
         self._warn_again_at = 0.0
         try:
@@ -94,6 +95,10 @@ class ProbeFile:
             ) from error
 
     def notify(self, **fields: object) -> None:
+        with self._lock:
+            self._notify(fields)
+
+    def _notify(self, fields: Mapping[str, object]) -> None:
         before = self._state
         states = [_STATES[name] for name in fields if name in _STATES]
         self._state = ProcessState(
@@ -109,16 +114,7 @@ class ProbeFile:
                 logger.warning("the probe file %r cannot be written: %s", str(self._path), error.strerror)
 
     def _write(self) -> None:
-        """By a draft, so that a reader never sees half of it, and nothing outside is overwritten through a link."""
-        draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(8)}")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(self._state))
-            draft.replace(self._path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
+        replace_file(self._path, msgspec.json.encode(self._state), 0o600)
 
 
 def find_fault(path: Path, level: Level, now: float) -> str | None:
