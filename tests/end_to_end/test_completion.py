@@ -55,9 +55,9 @@ LINES = {
     "tenure enqueue shop:t": "tenure enqueue shop:tidy",
     "tenure cron pause ni": "tenure cron pause nightly-bill",
 }
-SHOW = {  # Ctrl-X prints the line between marks
-    "bash": """bind -x '"\\C-x": printf "<<%s>>" "$READLINE_LINE"'""",
-    "zsh": """show() { print -rn -- "<<$BUFFER>>" }; zle -N show; bindkey '^X' show""",
+SHOW = {  # Ctrl-O prints the line between marks
+    "bash": """bind -x '"\\C-o": printf "<<%s>>" "$READLINE_LINE"'""",
+    "zsh": """show() { print -rn -- "<<$BUFFER>>" }; zle -N show; bindkey '^O' show""",
 }
 
 
@@ -144,7 +144,7 @@ def zsh(folder):
 @pytest.mark.parametrize("line", LINES)
 def test_tab_completes_a_line(name, line, request):
     terminal = request.getfixturevalue(name)
-    terminal.send(f"{line}\t\x18")
+    terminal.send(f"{line}\t\x0f")
     assert terminal.read_until(rb"<<(.*?)>>").rstrip() == LINES[line]
     terminal.send("\x15")  # Ctrl-U clears the line
 
