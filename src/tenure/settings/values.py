@@ -188,6 +188,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How many jobs a child process, or an `inline` worker, runs before it is replaced; none means no limit."""
     max_memory: float | None = None
     """Megabytes above which a child process, or an `inline` worker, is replaced after a job; none means no limit."""
+    probe_path: str | None = None
+    """A file in which a worker, a supervisor, a scheduler or a relay writes its state for `tenure health --probe`, see
+    [run in containers](../how-to/run-in-containers.md#probes); give each of them its own."""
     refresh_interval: float = 300.0
     """The time between two calls of `refresh` on a queue class."""
     hook_timeout: float = 60.0
