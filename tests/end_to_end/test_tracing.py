@@ -30,6 +30,6 @@ def test_a_run_in_a_child_is_in_the_trace_of_its_enqueue(tenure):
     assert tenure("work", "--burst").returncode == 0
     send, process = [json.loads(line) for line in (tenure.folder / "spans").read_text().splitlines()]
     assert (send["name"], process["name"]) == ("send default", "process default")
-    assert send["context"]["trace_id"] == process["context"]["trace_id"]
-    assert process["parent_id"] == send["context"]["span_id"]
+    assert process["parent_id"] is None
+    assert [link["context"]["span_id"] for link in process["links"]] == [send["context"]["span_id"]]
     assert process["attributes"]["messaging.message.id"] == id

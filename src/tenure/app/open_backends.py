@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from msgspec import structs
 
-from tenure.app.tracing import Tracing
+from tenure.app.tracing import Tracer, trace_of
 from tenure.backends.contract import Backend
 from tenure.backends.messages import Lease, Message, Verdict
 from tenure.backends.metered import MeteredBackend
@@ -237,7 +237,7 @@ class Sealer:
     registry: Registry
     queues: Queues
     clock: Clock
-    tracing: Tracing | None = None
+    tracers: Sequence[Tracer] = ()
     timezone: str = "UTC"
 
     def message(self, job: Job, opened: OpenBackend) -> Message:
@@ -275,7 +275,7 @@ class Sealer:
         callbacks = self._callbacks(job, opened, now, depth + 1) if job.has_followers else None
         packed = handler.pack_follower(job.payload) if depth else handler.shape.pack(job.payload)
         envelope = opened.wire.envelope(job, packed, identifier, now, handler.version, callbacks)
-        trace = self.tracing and self.tracing.current()
+        trace = trace_of(self.tracers) if self.tracers else None
         return structs.replace(envelope, trace=trace) if trace else envelope
 
     def _with_instants(self, job: Job, now: int) -> Job:

@@ -20,7 +20,7 @@ from tenure.app.override import Override, overridden
 from tenure.app.producer import Producer
 from tenure.app.results import read_signals, summarise_stats
 from tenure.app.stores import Stores, backend_name, rules_of
-from tenure.app.tracing import find_tracing
+from tenure.app.tracing import Tracer, find_spans
 from tenure.app.waiters import Waiters
 from tenure.backends.contract import Backend, Parts, required
 from tenure.backends.ledger import Ledger
@@ -103,11 +103,10 @@ class Tenure:
         )
         self._backends = OpenBackends(Place(self.settings, self.clock), self._run_now, self.metrics)
         self._current_clock = PlaceClock(self._backends)
-        tracing = find_tracing(self.settings.tracing)
-        if tracing:
-            self.registry.use(tracing.around)
-            self.registry.use(tracing.around_async)
-        self._sealer = Sealer(self.registry, self.queues, self._current_clock, tracing, self.settings.timezone)
+        self._tracers: list[Tracer] = []
+        if spans := find_spans(self.settings.tracing):
+            self.trace_with(spans)
+        self._sealer = Sealer(self.registry, self.queues, self._current_clock, self._tracers, self.settings.timezone)
         self._producer = Producer(self._backends, self._sealer, self.listeners)
         self.waiters = Waiters(self.parts, self._backends.url)
         self._client = AppClient(
@@ -330,6 +329,11 @@ class Tenure:
         yields it and closes it; a context manager is entered and left. The last factory of a type counts.
         """
         self.registry.providers.add(type, factory)
+
+    def trace_with(self, tracer: Tracer) -> None:
+        """Let this tracer see enqueues and attempts, and carry its trace in messages."""
+        self._tracers.append(tracer)
+        self.registry.observe(tracer)
 
     def listen(self, listener: Listener) -> None:
         """Call this function with every event."""
