@@ -51,7 +51,8 @@ class Producer:
     ) -> str:
         opened = self._backends.get(backend)
         message = self._sealer.message(job, opened)
-        put, holders = opened.backend.put, None
+        put: Put = opened.backend.put
+        holders: Holders | None = None
         if connection is not None:
             put, holders = self._in_transaction(backend, connection, wake)
         id = self._put(message, job.duplicate, opened.backend, put, holders)
@@ -87,7 +88,9 @@ class Producer:
         with sending(self._sealer.tracers, job) as spans:
             opened = self._backends.get(backend)
             if opened.backend.transactions is None and self._backends.place.redirects:
-                return self._enqueue(job, backend, None, wake=wake, spans=spans)  # a test in memory: there is no transaction to join
+                return self._enqueue(
+                    job, backend, None, wake=wake, spans=spans
+                )  # a test in memory: there is no transaction to join
             message, transactions = self._sealer.message(job, opened), self._transactions(backend)
             require_unique(opened.backend, [message])
             stored = await transactions.aput(connection, [message], wake=wake)

@@ -21,10 +21,11 @@ from tenure.execution.observers import Ended
 from tenure.execution.outcome import Outcome
 from tenure.wire.envelope import peek
 
+SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 SYSTEM = {"messaging.system": "tenure"}
 _SEND = {**SYSTEM, "messaging.operation.name": "send", "messaging.operation.type": "send"}
 _PROCESS = {**SYSTEM, "messaging.operation.name": "process", "messaging.operation.type": "process"}
-_DESTINATION = "messaging.destination.name"
+DESTINATION = "messaging.destination.name"
 _MAX_ID = 255  # characters of an attribute value that comes from a message
 
 
@@ -37,12 +38,12 @@ class OpenTelemetrySpans:
 
     def __init__(self, relation: Relation) -> None:
         self._relation = relation
-        self._tracer = api.get_tracer("tenure", schema_url="https://opentelemetry.io/schemas/1.44.0")
+        self._tracer = api.get_tracer("tenure", schema_url=SCHEMA_URL)
         self._propagator = TraceContextTextMapPropagator()
 
     @contextmanager
     def sending(self, job: Job | None) -> Iterator["SendSpan"]:
-        attributes = _SEND if job is None else {**_SEND, _DESTINATION: job.queue, "tenure.handler": job.handler}
+        attributes = _SEND if job is None else {**_SEND, DESTINATION: job.queue, "tenure.handler": job.handler}
         name = f"send {job.queue}" if job else "send"
         with self._tracer.start_as_current_span(name, kind=SpanKind.PRODUCER, attributes=attributes) as span:
             try:
@@ -109,7 +110,7 @@ class SendSpan:
         self._span.set_attribute("messaging.batch.message_count", count)
         if len(queues) == 1:
             (queue,) = queues
-            self._span.set_attribute(_DESTINATION, queue)
+            self._span.set_attribute(DESTINATION, queue)
             self._span.update_name(f"send {queue}")
 
 
@@ -117,7 +118,7 @@ def _attributes(run: RunningAttempt) -> dict[str, str | int]:
     ctx = run.context
     return {
         **_PROCESS,
-        _DESTINATION: ctx.queue,
+        DESTINATION: ctx.queue,
         "messaging.message.id": ctx.id[:_MAX_ID],
         "messaging.message.body.size": len(run.attempt.envelope.payload),
         "tenure.handler": ctx.handler,

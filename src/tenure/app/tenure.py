@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Un
 from tenure import settings as setting
 from tenure.app.backoff import find_backoff
 from tenure.app.client import AppClient
-from tenure.app.collector import find_collector, own_collector
+from tenure.app.collector import find_measurement, own_collector
 from tenure.app.dead_letters import DeadLetterQueue
 from tenure.app.decorator import Decorator
 from tenure.app.discovery import import_all
@@ -43,8 +43,7 @@ from tenure.definition.retry import RetryPolicy, check_policy
 from tenure.errors import SettingsError
 from tenure.events import CancelResult, Listener, Listeners, RescheduleResult
 from tenure.guards.store import Store
-from tenure.metrics.collector import Collector, NoCollector
-from tenure.metrics.counters import WorkerCounters
+from tenure.metrics.collector import Collector
 from tenure.metrics.queue_signals import QueueSignals
 from tenure.metrics.statistics import By, Summary
 from tenure.permissions import Argument
@@ -91,9 +90,10 @@ class Tenure:
         self.listeners = Listeners()
         # Producers do not call the counters, which ignore their events: it would take 3 µs of each enqueue.
         self._worker_listeners = Listeners(self.listeners)
-        self.metrics = own or find_collector(self.settings.metrics)
-        if type(self.metrics) is not NoCollector:
-            self._worker_listeners.add(WorkerCounters(self.metrics))
+        measurement = find_measurement(self.settings.metrics, own)
+        self.metrics = measurement.collector
+        for listener in measurement.listeners:
+            self._worker_listeners.add(listener)
         self._builtins = Builtins(self.settings.command, self.settings.shell, self.settings.event, self.settings.http)
         builtins = self._builtins.handlers(self.settings.max_retries)
         self.retry = check_policy(retry, "the app") or find_backoff(self.settings.backoff)
@@ -101,7 +101,7 @@ class Tenure:
         self.registry = Registry(
             self.settings.allow, builtins, self._breaker, self._builtins.missing, self.queues, self.retry
         )
-        self._backends = OpenBackends(Place(self.settings, self.clock), self._run_now, self.metrics)
+        self._backends = OpenBackends(Place(self.settings, self.clock), self._run_now, measurement.meters)
         self._current_clock = PlaceClock(self._backends)
         self._tracers: list[Tracer] = []
         if spans := find_spans(self.settings.tracing):

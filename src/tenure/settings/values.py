@@ -190,8 +190,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     hook_timeout: float = 60.0
     """How long one call of `setup` or `refresh` may take before it is interrupted."""
     metrics: str | None = "memory"
-    """Where [counters](events-and-metrics.md#counters) go: `memory`, `none`, or `module:attribute` of your own
-    collector; an empty variable means `none`."""
+    """Where [counters](events-and-metrics.md#counters) go: `memory`, [`opentelemetry`](../how-to/use-opentelemetry.md),
+    `none`, or `module:attribute` of your own collector; an empty variable means `none`."""
     tracing: bool | Literal["link", "parent"] = False
     """Whether enqueues and attempts become [OpenTelemetry](../how-to/use-opentelemetry.md) spans: with `link` (or
     `true`) an attempt begins a trace that links to its enqueue, with `parent` it is in the trace of the enqueue."""
