@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 TRACING = """
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -60,6 +62,7 @@ def bake():
 """
 
 
+@pytest.mark.timing  # a child that ends has two seconds to export
 def test_children_that_are_replaced_or_stopped_export_their_last_spans_and_metrics(tenure):
     shop = tenure.folder / "shop.py"
     shop.write_text(shop.read_text() + TELEMETRY)

@@ -330,10 +330,13 @@ class Tenure:
         """
         self.registry.providers.add(type, factory)
 
-    def trace_with(self, tracer: Tracer) -> None:
-        """Let this tracer see enqueues and attempts, and carry its trace in messages."""
+    def trace_with(self, tracer: Tracer) -> bool:
+        """Let this tracer see enqueues and attempts, and carry its trace in messages; False if an equal one does."""
+        if tracer in self._tracers:
+            return False
         self._tracers.append(tracer)
         self.registry.observe(tracer)
+        return True
 
     def listen(self, listener: Listener) -> None:
         """Call this function with every event."""

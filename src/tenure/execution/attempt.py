@@ -97,7 +97,7 @@ class Performer:
         try:
             value = handler.unpack(envelope.payload, envelope.payload_version)
         except Exception as error:  # declared types may run code of their own when they are built
-            return meter.stop(unfit(error, attempt, started, begun), cpu)
+            return meter.stop(unfit(error, attempt, link or LocalLink(), started, begun), cpu)
         run = RunningAttempt(attempt, to_context(attempt, value, link or LocalLink()), started, begun)
         token = context.enter(run.context)
         try:
@@ -275,9 +275,14 @@ class RunningAttempt(Struct, frozen=True):
         return outcome_now(started=self.started, begun=self.begun, **facts_of_error(error, self.attempt, now))
 
 
-def unfit(error: Exception, attempt: Attempt, started: int, begun: float) -> Outcome:
+def unfit(error: Exception, attempt: Attempt, link: Link, started: int, begun: float) -> Outcome:
     """The outcome of an attempt whose payload could not be decoded; the handler was not called."""
-    return outcome_now("unfit", started, begun, failure=from_exception(error, started, attempt.number))
+    outcome = outcome_now("unfit", started, begun, failure=from_exception(error, started, attempt.number))
+    if not attempt.handler.observers:
+        return outcome
+    run = RunningAttempt(attempt, to_context(attempt, None, link), started, begun)
+    with Observed(run, attempt.handler.observers) as observed:
+        return observed.end(outcome, error)
 
 
 def check_version(handler: Handler, envelope: Envelope) -> None:

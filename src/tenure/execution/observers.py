@@ -48,9 +48,9 @@ class Observed:
                 logger.exception("an observer failed at the start of job %s", self.run.context.id)
         return self
 
-    def end(self, outcome: Outcome) -> Outcome:
+    def end(self, outcome: Outcome, raised: BaseException | None = None) -> Outcome:
         """Tell the observers the outcome, the innermost first, and return it."""
-        error = self._raised[-1] if self._raised else None
+        error = self._raised[-1] if self._raised else raised
         for ended in reversed(self._ended):
             try:
                 ended(outcome, error)

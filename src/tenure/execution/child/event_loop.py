@@ -152,7 +152,7 @@ class LoopPerformer:
         try:
             value = attempt.handler.unpack(attempt.envelope.payload, attempt.envelope.payload_version)
         except Exception as error:  # declared types may run code of their own when they are built
-            return unfit(error, attempt, started, begun)
+            return unfit(error, attempt, link, started, begun)
         run = RunningAttempt(attempt, to_context(attempt, value, link), started, begun)
         context.enter(run.context)  # a task has a context of its own: no other job sees this
         if not attempt.handler.observers:
