@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from msgspec import UNSET, structs
@@ -25,14 +26,14 @@ from tenure.definition.builder import JobBuilder
 from tenure.definition.callables import completed
 from tenure.definition.context import Context, LocalLink
 from tenure.definition.failure import from_exception
-from tenure.definition.handler import Handler, Registry
+from tenure.definition.handler import Registry
 from tenure.definition.job_function import JobFunction
 from tenure.definition.queues import Queue
 from tenure.errors import InvalidJob, JobNotFound, UnknownHandler
 from tenure.events import Enqueued, Event, Leased, LeaseLost, Reaped, Settled
 from tenure.execution.attempt import Attempt, RunningAttempt, to_context
 from tenure.execution.error_outcome import facts_of_error
-from tenure.execution.observers import Observed
+from tenure.execution.observers import call_observed
 from tenure.execution.outcome import NOTHING_PRINTED, Outcome, success
 from tenure.guards.states import Paused
 from tenure.wire.envelope import wants_result
@@ -370,25 +371,16 @@ class ManualJob:
 
     def run(self) -> Any:
         """Call the handler in this thread; the caller settles the job with what it returns or raises."""
-        handler = self.attempt.handler
         job_context = to_context(self.attempt, self.data, LocalLink())
         token = context.enter(job_context)
         try:
-            if not handler.observers:
-                return self._call(handler, job_context)
             run = RunningAttempt(self.attempt, job_context, self._started, self._started_clock)
-            with Observed(run, handler.observers) as observed:
-                try:
-                    result = self._call(handler, job_context)
-                except BaseException as error:
-                    observed.end(observed.run.failed(error, self._started))
-                    raise
-                observed.end(self.succeeded(None))
-                return result
+            return call_observed(run, partial(self._call, job_context))
         finally:
             context.leave(token)
 
-    def _call(self, handler: Handler, job_context: Context) -> Any:
+    def _call(self, job_context: Context) -> Any:
+        handler = self.attempt.handler
         instance = () if handler.make is None else (handler.make(),)
         result = handler.call(*instance, job_context, self.data)
         return asyncio.run(completed(result, "the handler")) if isinstance(result, Awaitable) else result

@@ -1,6 +1,7 @@
 """Producer: enqueues, cancels and reschedules jobs."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tenure.app.open_backends import OpenBackend, OpenBackends, Sealer
 from tenure.app.stores import Holders, Put, existing_job, put_unique, require_unique
-from tenure.app.tracing import Sendings, sending
+from tenure.app.tracing import Sendings, Traced, carrying, sending, traced
 from tenure.backends.contract import Backend
 from tenure.backends.messages import Message, enqueued_events
 from tenure.backends.parts import Transactions
@@ -140,6 +141,27 @@ class Producer:
             spans.sent_many(sum(isinstance(each, str) for each in found), ())
             return found
 
+    def trace_one(self, job: Job) -> AbstractContextManager[Traced] | None:
+        """The spans of a caller whose job is sent with those of others by `enqueue_traced`; None without tracers."""
+        return traced(self._sealer.tracers, job) if self._sealer.tracers else None
+
+    def enqueue_traced(self, calls: Sequence[tuple[Job, Traced]], backend: str | None = None) -> list[str | Exception]:
+        """As `enqueue_each`, for the jobs of several callers, each with its own spans."""
+        opened = self._backends.get(backend)
+        found: list[str | Exception | Message] = []
+        for job, (spans, trace) in calls:
+            with carrying(trace):
+                found.append(
+                    self._enqueue_one(job, backend, spans)
+                    if getattr(job, "unique", None) is not None
+                    else seal(self._sealer, job, opened)
+                )
+        answers = self._put_sealed(found, opened)
+        for (_, (spans, _)), message, answer in zip(calls, found, answers, strict=True):
+            if isinstance(message, Message) and isinstance(answer, str):
+                spans.sent(answer, message)
+        return answers
+
     def _enqueue_each(self, jobs: Iterable[Job], backend: str | None) -> list[str | Exception]:
         opened = self._backends.get(backend)
         sealed = [
@@ -148,6 +170,10 @@ class Producer:
             else seal(self._sealer, job, opened)
             for job in jobs
         ]
+        return self._put_sealed(sealed, opened)
+
+    def _put_sealed(self, sealed: Sequence[str | Exception | Message], opened: OpenBackend) -> list[str | Exception]:
+        """Put the messages among these; return their ids, or the errors that refused them, among the others."""
         messages = [each for each in sealed if isinstance(each, Message)]
         size = 1 if opened.backend.runs_on_put else CHUNK  # put runs the job there, and it may fail
         refused: Refusals = {}
@@ -199,10 +225,14 @@ class Producer:
             require_unique(opened.backend, messages)
             yield messages
 
-    def _enqueue_one(self, job: Job, backend: str | None) -> str | Exception:
+    def _enqueue_one(self, job: Job, backend: str | None, spans: Sendings | None = None) -> str | Exception:
         """The id of the job, or the error that refused it."""
         try:
-            return self.enqueue(job, backend)
+            return (
+                self.enqueue(job, backend)
+                if spans is None
+                else self._enqueue(job, backend, None, wake=False, spans=spans)
+            )
         except Exception as error:  # any error belongs to this job alone
             return error
 

@@ -379,7 +379,7 @@ class Tenure:
         """The methods for async callers: `await app.aio.enqueue(job)`, `await app.aio.result(id)`."""
         from tenure.aio import Async  # asyncio is a third of the time of an import of Tenure
 
-        return Async(self, self._client.on, self._producer.enqueue_in_async_transaction)
+        return Async(self, self._client.on, self._producer)
 
     def close(self) -> None:
         """Close what was opened; the app opens it again when it is used again."""

@@ -6,7 +6,8 @@ OpenTelemetry is one tracer, for the setting `tracing`; an integration may add o
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import TYPE_CHECKING, Literal, Protocol
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from tenure.backends.messages import Message
 from tenure.definition.context import Trace
@@ -71,9 +72,38 @@ def sending(tracers: Sequence[Tracer], job: Job | None = None) -> Iterator[Sendi
         yield Sendings([stack.enter_context(tracer.sending(job)) for tracer in tracers])
 
 
+class Traced(NamedTuple):
+    """An enqueue that is sent together with those of other callers: its spans, and what its message carries."""
+
+    spans: Sendings
+    trace: Trace | None
+
+
+_given: ContextVar[Trace | None] = ContextVar("tenure.trace", default=None)
+
+
+@contextmanager
+def traced(tracers: Sequence[Tracer], job: Job) -> Iterator[Traced]:
+    """Inside the spans for an enqueue that another thread makes."""
+    with sending(tracers, job) as spans:
+        yield Traced(spans, trace_of(tracers))
+
+
+@contextmanager
+def carrying(trace: Trace | None) -> Iterator[None]:
+    """Messages that are sealed inside it carry this trace, if there is one."""
+    token = _given.set(trace)
+    try:
+        yield
+    finally:
+        _given.reset(token)
+
+
 def trace_of(tracers: Sequence[Tracer]) -> Trace | None:
     """What a message that is sealed now carries."""
-    trace: Trace | None = None
+    trace = _given.get()
+    if trace is not None:
+        return trace
     for tracer in tracers:
         trace = tracer.inject(trace)
     return trace

@@ -7,7 +7,8 @@ An observer that fails is logged, and the attempt goes on.
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import structs
 
@@ -64,3 +65,18 @@ class Observed:
                 entered.__exit__(None, None, None)
             except Exception:
                 logger.exception("an observer failed after the end of job %s", self.run.context.id)
+
+
+def call_observed(run: "RunningAttempt", call: Callable[[], Any]) -> Any:
+    """What `call` returns, inside the observers of its handler; for a caller that settles the job itself."""
+    observers = run.attempt.handler.observers
+    if not observers:
+        return call()
+    with Observed(run, observers) as observed:
+        try:
+            result = call()
+        except BaseException as error:
+            observed.end(observed.run.failed(error, run.started))
+            raise
+        observed.end(Outcome(kind="succeeded", started=run.started, seconds=perf_counter() - run.begun))
+        return result

@@ -135,6 +135,31 @@ def test_async_handlers_and_batches_are_traced_too(app, spans):
     assert found["process default"].links[0].context.span_id == send.context.span_id
 
 
+def test_async_callers_whose_jobs_are_sent_together_keep_their_own_traces(app, spans):
+    greet = app.job(name="greet")(lambda: None)
+
+    async def request(name):
+        with trace.get_tracer("mine").start_as_current_span(name):
+            return await greet.using(then=[greet.build()]).aenqueue()
+
+    names = [f"request {number}" for number in range(5)]
+
+    async def requests():
+        return await asyncio.gather(*map(request, names))
+
+    ids = asyncio.run(requests())
+    app.worker(burst=True).run()
+    found = spans()
+    sent = {
+        span.attributes["messaging.message.id"]: span for span in KEPT.get_finished_spans() if span.name[:4] == "send"
+    }
+    assert len(sent) == 5
+    for id, name in zip(ids, names, strict=True):
+        assert sent[id].parent.span_id == found[name].context.span_id
+    linked = [span.links[0].context.span_id for span in KEPT.get_finished_spans() if span.name == "process default"]
+    assert sorted(linked) == sorted(2 * [span.context.span_id for span in sent.values()])
+
+
 def test_a_batch_for_several_queues_has_no_destination(app, spans):
     greet = app.job(name="greet")(lambda: None)
     app.enqueue_many([greet.build(), greet.using(queue="mail").build()])

@@ -58,7 +58,11 @@ class SentryTracer:
             yield PublishSpan(None)
             return
         name = job.handler if job else "jobs"
-        with sentry_sdk.start_span(op="queue.publish", name=name, origin=TenureIntegration.origin) as span:
+        # In a scope of its own: enqueues of coroutines that were started together would exchange their spans.
+        with (
+            sentry_sdk.new_scope(),
+            sentry_sdk.start_span(op="queue.publish", name=name, origin=TenureIntegration.origin) as span,
+        ):
             span.set_data("messaging.system", "tenure")
             if job is not None:
                 span.set_data("messaging.destination.name", job.queue)

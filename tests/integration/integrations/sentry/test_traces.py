@@ -1,5 +1,7 @@
 """Spans of enqueues and transactions of attempts in Sentry, and the trace that joins them."""
 
+import asyncio
+
 import pytest
 import sentry_sdk
 from opentelemetry.sdk.trace import TracerProvider
@@ -96,6 +98,23 @@ def test_a_job_that_is_put_off_is_no_error_of_its_transaction(sentry, app):
     later.enqueue()
     work(app)
     assert transaction(sentry, "queue.process")["contexts"]["trace"]["status"] == "aborted"
+
+
+def test_async_callers_whose_jobs_are_sent_together_keep_their_own_traces(sentry, app, greet):
+    async def order():
+        with sentry_sdk.start_transaction(op="request", name="order"):
+            await asyncio.gather(*(greet.aenqueue(str(number)) for number in range(5)))
+
+    asyncio.run(order())
+    work(app)
+    request = transaction(sentry, "request")
+    published = {span["data"]["messaging.message.id"]: span for span in request["spans"]}
+    attempts = [each for each in sentry.transactions if each["contexts"]["trace"]["op"] == "queue.process"]
+    assert len(published) == len(attempts) == 5
+    assert {span["parent_span_id"] for span in published.values()} == {request["contexts"]["trace"]["span_id"]}
+    for attempt in attempts:
+        publish = published[attempt["tags"]["tenure.job_id"]]
+        assert attempt["contexts"]["trace"]["parent_span_id"] == publish["span_id"]
 
 
 def test_a_batch_is_one_span(sentry, app, greet):
