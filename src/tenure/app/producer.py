@@ -89,9 +89,8 @@ class Producer:
         with sending(self._sealer.tracers, job) as spans:
             opened = self._backends.get(backend)
             if opened.backend.transactions is None and self._backends.place.redirects:
-                return self._enqueue(
-                    job, backend, None, wake=wake, spans=spans
-                )  # a test in memory: there is no transaction to join
+                # a test in memory: there is no transaction to join
+                return self._enqueue(job, backend, None, wake=wake, spans=spans)
             message, transactions = self._sealer.message(job, opened), self._transactions(backend)
             require_unique(opened.backend, [message])
             stored = await transactions.aput(connection, [message], wake=wake)
@@ -228,11 +227,9 @@ class Producer:
     def _enqueue_one(self, job: Job, backend: str | None, spans: Sendings | None = None) -> str | Exception:
         """The id of the job, or the error that refused it."""
         try:
-            return (
-                self.enqueue(job, backend)
-                if spans is None
-                else self._enqueue(job, backend, None, wake=False, spans=spans)
-            )
+            if spans is not None:
+                return self._enqueue(job, backend, None, wake=False, spans=spans)
+            return self.enqueue(job, backend)
         except Exception as error:  # any error belongs to this job alone
             return error
 

@@ -50,14 +50,19 @@ def test_a_tick_has_one_pair_of_check_ins_although_three_schedulers_run(sentry, 
     }  # fmt: skip
 
 
-def test_a_store_apart_from_the_queue_gives_one_pair_too(sentry, start, clock, tmp_path):
+@pytest.fixture
+def apart(sentry, clock, tmp_path):
+    """An app whose ledger is used as if it were in another database: ticks are intended, put, and then enqueued."""
     with Tenure(f"sqlite:///{tmp_path}/other.db", clock=clock) as app:
         instrument(app)
-        ledger = app.cron.ledger
-        ledger.booking = None  # as if the ledger were in another database: intended, put, enqueued
+        app.cron.ledger.booking = None
         app.job(name="load")(lambda: None)
-        app.schedule("load").every_minute()
-        run_ticks(app, clock)
+        yield app
+
+
+def test_a_store_apart_from_the_queue_gives_one_pair_too(sentry, apart, clock):
+    apart.schedule("load").every_minute()
+    run_ticks(apart, clock)
     assert [each["status"] for each in sentry.check_ins] == ["in_progress", "ok"]
 
 
@@ -73,10 +78,12 @@ def test_an_inline_tick_has_a_pair(sentry, app):
     assert [each["status"] for each in sentry.check_ins] == ["in_progress", "ok"]
 
 
-def test_a_tick_that_waits_for_another_begins_when_it_is_released(sentry, app, clock):
+@pytest.mark.parametrize("place", ["app", "apart"])
+def test_a_tick_that_waits_for_another_begins_when_it_is_released(request, sentry, clock, place):
+    app = request.getfixturevalue(place)
     app.schedule("load").every_minute()
     app.schedule("load").every_minute().named("after").depends_on("load")
-    run_ticks(app, clock, schedulers=1)
+    run_ticks(app, clock)
     assert [(each["monitor_slug"], each["status"]) for each in sentry.check_ins][:3] == [
         ("load", "in_progress"), ("load", "ok"), ("after", "in_progress"),
     ]  # fmt: skip

@@ -212,6 +212,9 @@ def test_an_app_that_is_instrumented_twice_is_reported_once(sentry, app, run):
     instrument(app)
     run(fail)
     assert (len(sentry.events), len(sentry.transactions)) == (1, 1)
+    stored(app, app.define("f").build(), lambda body: body.replace(b'"priority":5', b'"priority":9'))
+    work(app)
+    assert len(sentry.events) == 2
 
 
 def test_an_app_may_be_instrumented_before_sentry_starts_and_without_it_jobs_run_as_before(app, run):
