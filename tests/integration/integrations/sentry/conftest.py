@@ -66,9 +66,9 @@ def start(app: Tenure) -> Iterator[Start]:
         )
         return transport
 
-    yield start
+    with sentry_sdk.isolation_scope():
+        yield start
     sentry_sdk.get_global_scope().set_client(None)
-    sentry_sdk.get_isolation_scope().clear()
 
 
 @pytest.fixture
