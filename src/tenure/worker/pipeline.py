@@ -336,5 +336,5 @@ def settlement(verdict: Verdict) -> Settlement:
     error = f"{failure.type}: {failure.message}" if failure else None
     return Settlement(
         lease.id, lease.queue, status_of(verdict), lease.attempts + 1, verdict.reason, failed, run, error,
-        failure.place if failure else None,
+        place=failure.place if failure else None,
     )  # fmt: skip
