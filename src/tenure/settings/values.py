@@ -196,10 +196,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     hook_timeout: float = 60.0
     """How long one call of `setup` or `refresh` may take before it is interrupted."""
     metrics: str | None = "memory"
-    """Where [counters](events-and-metrics.md#counters) go: `memory`, `none`, `statsd://host:port` (see
-    [StatsD](../how-to/use-statsd.md)), or `module:attribute` of your own collector; an empty variable means `none`."""
-    tracing: bool = False
-    """Whether enqueues and runs become OpenTelemetry spans, see [trace jobs](../how-to/monitor.md#trace-jobs)."""
+    """Where [counters](events-and-metrics.md#counters) go: `memory`, [`opentelemetry`](../how-to/use-opentelemetry.md),
+    `none`, [`statsd://host:port`](../how-to/use-statsd.md), or `module:attribute` of your own collector; an empty
+    variable means `none`."""
+    tracing: bool | Literal["link", "parent"] = False
+    """Whether enqueues and attempts become [OpenTelemetry](../how-to/use-opentelemetry.md) spans: with `link` (or
+    `true`) an attempt begins a trace that links to its enqueue, with `parent` it is in the trace of the enqueue."""
     log_format: str = "pretty"
     """How the command line logs: `pretty`, readable lines, or `json`, one object per line; see
     [logs](../how-to/logs.md)."""
