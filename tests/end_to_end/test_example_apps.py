@@ -91,5 +91,21 @@ def test_the_sqlalchemy_example_stores_orders_and_jobs_together(
     assert capsys.readouterr().out.splitlines() == [
         "a unicorn is out of stock",
         "a lamp is on its way",
+        "thank you for order 1",
         "1 a lamp shipped",
     ]
+
+
+@pytest.mark.parametrize("example", ["orders"], indirect=True)
+def test_jobs_of_the_sqlalchemy_example_have_sessions_in_the_processes_of_a_worker(example: ModuleType) -> None:
+    example.jobs.migrate()
+    example.Table.metadata.create_all(example.engine)
+    handle = example.place_order("a lamp")
+
+    work(example)
+
+    assert example.jobs.result(handle) == "a lamp is on its way"
+    assert [job.state for job in example.jobs.jobs.find(handler="thank")] == ["done"]
+    with example.sessions() as session:
+        assert session.get(example.Order, 1).shipped
+    example.engine.dispose()

@@ -58,6 +58,7 @@ class WorkOptions:
     runner: RunnerKind | None
     concurrency: int | None
     with_cron: bool
+    with_outbox: bool
     processes: int | None
     stop_grace: float | None
     recycle_after: int | None
@@ -101,6 +102,7 @@ class WorkOptions:
     "--runner", type=click.Choice(RUNNERS), help="Where handlers run; by default process: in child processes.",
 )  # fmt: skip
 @click.option("--with-cron", is_flag=True, help="Run the scheduler too, as tenure cron work does.")
+@click.option("--with-outbox", is_flag=True, help="Run the relay of the outboxes too, as tenure outbox work does.")
 @click.option("--processes", type=click.IntRange(min=1), metavar="N", help="Keep N worker processes running.")
 @click.option(
     "--stop-grace", type=click.FloatRange(min=0, max=math.inf, max_open=True), metavar="SECONDS",
@@ -196,6 +198,8 @@ def _run_worker(ctx: click.Context, options: WorkOptions, log: LogFileHandler | 
         worker = _worker(app, lanes, options)
         if options.with_cron:
             worker.add_role(app.cron.loop())
+        if options.with_outbox:
+            worker.add_role(app.outboxes.relay())
         signals = _run_until_stopped(app, worker, lanes, options, notifier)
         dead = count_dead(worker.tally) or worker.suspects_failed
     if not (signals.stop_requested or options.is_bounded):
@@ -230,19 +234,19 @@ def _run_until_stopped(
             progress = WorkProgress(app, worker, sys.stdout, is_shared=options.shares_terminal)
             stack.enter_context(progress)
             progress.print_start(lanes, os.getpid())
-        _serve_metrics(stack, app, lanes, options)
+        _serve_metrics(stack, app, worker, lanes, options)
         worker.run()
     return signals
 
 
-def _serve_metrics(stack: ExitStack, app: Tenure, lanes: Sequence[Lane], options: WorkOptions) -> None:
+def _serve_metrics(stack: ExitStack, app: Tenure, worker: Worker, lanes: Sequence[Lane], options: WorkOptions) -> None:
     """Answer the supervisor, or serve the page of this worker, if the options ask for it."""
     queues = [queue for lane in lanes for queue in lane.queues]
     if options.metrics_folder is not None:
-        metrics_server.answer_supervisor(stack, app, queues, Path(options.metrics_folder))
+        metrics_server.answer_supervisor(stack, app, queues, Path(options.metrics_folder), worker)
     elif options.metrics_port is not None:
         host, port = options.metrics_host, options.metrics_port
-        server = metrics_server.serve_worker_metrics(stack, app, queues, host, port)
+        server = metrics_server.serve_worker_metrics(stack, app, queues, host, port, worker)
         _print_metrics_url(server, options, app.settings.log_format)
 
 
@@ -261,6 +265,7 @@ def _check_suspects(options: WorkOptions) -> None:
         "--processes": options.processes is not None,
         "--reload": options.reload,
         "--with-cron": options.with_cron,
+        "--with-outbox": options.with_outbox,
     }
     if given := [name for name, is_given in others.items() if is_given]:
         raise CommandError(f"--suspects runs one job at a time until no suspect is left: omit {', '.join(given)}")
