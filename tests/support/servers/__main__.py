@@ -31,7 +31,7 @@ def main() -> int:
 
 
 def fetch_missing() -> int:
-    """Fetch what is neither named nor installed, Chromium and shells too; a failure counts only if CI=true."""
+    """Fetch what is neither named nor installed; a failure counts only where everything is expected."""
     failed = False
     for kind in (*KINDS.values(), pgbouncer(upstream=0)):
         if not os.environ.get(kind.variable) and not find_programs(kind, UNPACKED):
