@@ -1,0 +1,24 @@
+"""Celery: keep `task.delay(...)` and `task.apply_async(...)` while tasks become jobs, and move what waits in Redis.
+
+Celery itself is not imported. What has no counterpart raises NotSupported, which says what to write instead.
+"""
+
+from tenure.errors import NotSupported
+from tenure.integrations.celery.app import CeleryApp, shared_task
+from tenure.integrations.celery.beat import crontab
+from tenure.integrations.celery.mover import drain
+from tenure.integrations.celery.result import AsyncResult
+from tenure.integrations.celery.signature import Signature, chain
+from tenure.integrations.celery.task import CeleryTask
+
+__all__ = [
+    "AsyncResult",
+    "CeleryApp",
+    "CeleryTask",
+    "NotSupported",
+    "Signature",
+    "chain",
+    "crontab",
+    "drain",
+    "shared_task",
+]
