@@ -17,7 +17,7 @@ from tenure.definition.job_handle import JobHandle
 from tenure.definition.retry import Backoff
 from tenure.errors import NotSupported
 from tenure.integrations.moved_messages import (
-    DrainReport,
+    MoveReport,
     OldList,
     OldMessage,
     RedisClient,
@@ -141,14 +141,14 @@ class DramatiqApp:
         return decorate if function is None else decorate(function)
 
 
-def drain(
+def move_waiting(
     app: Tenure | DramatiqApp,
     client: RedisClient,
     queues: Mapping[str, str],
     actors: Mapping[str, "JobFunction[..., Any] | DramatiqActor[..., Any]"] | None = None,
     *,
     namespace: str = "dramatiq",
-) -> DrainReport:
+) -> MoveReport:
     """Move what waits in queues of Dramatiq on Redis, such as `{"default": "default"}`, into queues of Tenure.
 
     `client` is a redis-py client for the broker. `actors` gives the job for each name of an actor; a DramatiqApp knows
@@ -156,7 +156,7 @@ def drain(
     """
     known: dict[str, Any] = {} if isinstance(app, Tenure) else dict(app.actors)
     known.update(actors or {})
-    report = DrainReport()
+    report = MoveReport()
     for old, new in queues.items():
         for queue in (old, f"{old}.DQ"):
             source = OldList(f"{namespace}:{queue}", "LEFT", f"{namespace}:{queue}.msgs")

@@ -6,20 +6,35 @@ between, the next run finds the message in the list of the mover; storing it aga
 remembers the id (the setting `retention`). What cannot be moved goes back to the old system.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tenure.app.tenure import Tenure
 from tenure.definition.job import Job
-from tenure.errors import InvalidJob, TenureError
+from tenure.errors import InvalidJob, TenureError, Unstorable
 
+BATCH_SIZE = 100  # messages in a round trip; the crash of a run leaves at most so many in the list of the mover
+
+_TAKE = """
+local taken = {}
+for place = 1, tonumber(ARGV[2]) do
+  local message = redis.call('LMOVE', KEYS[1], KEYS[2], ARGV[1], 'LEFT')
+  if not message then break end
+  taken[place] = message
+end
+return taken
+"""
 # Only a message that is still in the list of the mover is changed: another run may have moved it meanwhile.
 _REMOVE = """
-if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 1 and KEYS[2] then redis.call('HDEL', KEYS[2], ARGV[1]) end
+for _, message in ipairs(ARGV) do
+  if redis.call('LREM', KEYS[1], 1, message) == 1 and KEYS[2] then redis.call('HDEL', KEYS[2], message) end
+end
 """
 _GIVE_BACK = """
-if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 1 then redis.call(ARGV[2], KEYS[2], ARGV[1]) end
+for place = 2, #ARGV do
+  if redis.call('LREM', KEYS[1], 1, ARGV[place]) == 1 then redis.call(ARGV[1], KEYS[2], ARGV[place]) end
+end
 """
 _SUFFIX = ":tenure-moving"
 
@@ -29,9 +44,7 @@ class RedisClient(Protocol):
 
     def llen(self, name: str) -> Any: ...
 
-    def lmove(self, first_list: str, second_list: str, src: Any, dest: Any) -> Any: ...
-
-    def lindex(self, name: str, index: int) -> Any: ...
+    def lrange(self, name: str, start: int, end: int) -> Any: ...
 
     def hget(self, name: str, key: Any) -> Any: ...
 
@@ -58,8 +71,8 @@ class LeftMessage:
 
 
 @dataclass(slots=True)
-class DrainReport:
-    """What a run of `drain` did. `held` counts messages that workers of the old system hold; they are not touched."""
+class MoveReport:
+    """What `move_waiting` did. `held` counts messages that workers of the old system hold; they are not touched."""
 
     moved: list[str] = field(default_factory=list)
     left: list[LeftMessage] = field(default_factory=list)
@@ -90,45 +103,54 @@ class OldList:
     def moving(self) -> str:
         return f"{self.key}{_SUFFIX}"
 
-    def taken(self, client: RedisClient) -> Iterator[Any]:
-        """What a run that was killed had taken, then each message that waits now; none is seen twice."""
-        for _ in range(client.llen(self.moving)):
-            if (left_over := client.lindex(self.moving, -1)) is None:
-                break
+    def batches(self, client: RedisClient) -> Iterator[list[Any]]:
+        """What a run that was killed had taken, then the messages that wait now, each once."""
+        if left_over := client.lrange(self.moving, 0, -1):
             yield left_over
-        for _ in range(client.llen(self.key)):
-            taken = client.lmove(self.key, self.moving, self.takes, "LEFT")
-            if taken is None:  # the workers of the old system took the rest
+        waiting = client.llen(self.key)
+        for first in range(0, waiting, BATCH_SIZE):
+            count = min(BATCH_SIZE, waiting - first)
+            taken = client.eval(_TAKE, 2, self.key, self.moving, self.takes, count)
+            if not taken:  # the workers of the old system took the rest
                 break
             yield taken
 
-    def remove(self, client: RedisClient, taken: Any) -> None:
+    def remove(self, client: RedisClient, taken: Sequence[Any]) -> None:
         keys = [self.moving, *([] if self.bodies is None else [self.bodies])]
-        client.eval(_REMOVE, len(keys), *keys, taken)
+        client.eval(_REMOVE, len(keys), *keys, *taken)
 
-    def give_back(self, client: RedisClient, taken: Any) -> None:
-        """Put it behind all other messages of the list."""
+    def give_back(self, client: RedisClient, taken: Sequence[Any]) -> None:
+        """Put them behind all other messages of the list."""
         push = "LPUSH" if self.takes == "RIGHT" else "RPUSH"
-        client.eval(_GIVE_BACK, 2, self.moving, self.key, taken, push)
+        client.eval(_GIVE_BACK, 2, self.moving, self.key, push, *taken)
 
 
 def move(
-    app: Tenure, client: RedisClient, source: OldList, read: Callable[[Any], OldMessage], report: DrainReport
+    app: Tenure, client: RedisClient, source: OldList, read: Callable[[Any], OldMessage], report: MoveReport
 ) -> None:
     """Move the messages of one list."""
-    for taken in source.taken(client):
-        message = read(taken)
+    for taken in source.batches(client):
+        found = [_described(read(each)) for each in taken]
         try:
-            app.enqueue(message.job().replace(id=message.id))
-        except (UnmovedMessage, InvalidJob) as error:
-            source.give_back(client, taken)
-            report.left.append(LeftMessage(message.id, message.task, str(error)))
+            stored = iter(app.enqueue_each(job for _, job in found if isinstance(job, Job)))
         except TenureError:
             source.give_back(client, taken)
             raise
-        else:
-            source.remove(client, taken)
-            report.moved.append(message.id)
+        ends = [next(stored) if isinstance(job, Job) else job for _, job in found]
+        outages = [end for end in ends if isinstance(end, Exception) and not _belongs_to_message(end)]
+        for messages, settle in (
+            (_with(taken, ends, str), source.remove),
+            (_with(taken, ends, Exception), source.give_back),
+        ):
+            if messages:
+                settle(client, messages)
+        if outages:
+            raise outages[0]
+        for (message, _), end in zip(found, ends, strict=True):
+            if isinstance(end, Exception):
+                report.left.append(LeftMessage(message.id, message.task, str(end)))
+            else:
+                report.moved.append(message.id)
 
 
 def find_task(tasks: Mapping[str, Any], name: str) -> Any:
@@ -136,3 +158,19 @@ def find_task(tasks: Mapping[str, Any], name: str) -> Any:
     if name not in tasks:
         raise UnmovedMessage(f"no job is given for the task {name!r}")
     return tasks[name]
+
+
+def _described(message: OldMessage) -> tuple[OldMessage, Job | Exception]:
+    try:
+        return message, message.job().replace(id=message.id)
+    except (UnmovedMessage, InvalidJob) as error:
+        return message, error
+
+
+def _belongs_to_message(error: Exception) -> bool:
+    """Whether another message might be stored although this one cannot."""
+    return isinstance(error, (UnmovedMessage, InvalidJob, Unstorable))
+
+
+def _with(taken: Sequence[Any], ends: Sequence[Any], kind: type) -> list[Any]:
+    return [each for each, end in zip(taken, ends, strict=True) if isinstance(end, kind)]

@@ -6,7 +6,7 @@ Celery itself is not imported. What has no counterpart raises NotSupported, whic
 from tenure.errors import NotSupported
 from tenure.integrations.celery.app import CeleryApp, shared_task
 from tenure.integrations.celery.beat import crontab
-from tenure.integrations.celery.mover import drain
+from tenure.integrations.celery.mover import move_waiting
 from tenure.integrations.celery.result import AsyncResult
 from tenure.integrations.celery.signature import Signature, chain
 from tenure.integrations.celery.task import CeleryTask
@@ -19,6 +19,6 @@ __all__ = [
     "Signature",
     "chain",
     "crontab",
-    "drain",
+    "move_waiting",
     "shared_task",
 ]

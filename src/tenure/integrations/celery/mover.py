@@ -19,7 +19,7 @@ from tenure.integrations.celery.app import CeleryApp
 from tenure.integrations.celery.options import HighestPriority, priority_of, time_limit
 from tenure.integrations.celery.task import CeleryTask
 from tenure.integrations.moved_messages import (
-    DrainReport,
+    MoveReport,
     OldList,
     OldMessage,
     RedisClient,
@@ -36,7 +36,7 @@ _UNKNOWN_ID = ""
 Tasks = Mapping[str, "JobFunction[..., Any] | CeleryTask[..., Any]"]
 
 
-def drain(
+def move_waiting(
     app: Tenure | CeleryApp,
     client: RedisClient,
     queues: Mapping[str, str],
@@ -44,7 +44,7 @@ def drain(
     *,
     highest_priority: HighestPriority | None = None,
     prefix: str = "",
-) -> DrainReport:
+) -> MoveReport:
     """Move what waits in queues of Celery, such as `{"celery": "default"}`, into queues of Tenure.
 
     `client` is a redis-py client for the broker. `tasks` gives the job for each name of a task; a CeleryApp knows those
@@ -53,7 +53,7 @@ def drain(
     """
     known: dict[str, Any] = {} if isinstance(app, Tenure) else dict(app.tasks)
     known.update(tasks or {})
-    report = DrainReport()
+    report = MoveReport()
     for old, new in queues.items():
         reader = _Reader(known, new, highest_priority)
         for priority in _PRIORITIES:
