@@ -20,6 +20,7 @@ class Migration:
 
     def __init__(self, folder: Path, system: str, redis: str) -> None:
         self.old, self.new = folder / "old", folder / "new"
+        self.redis = redis
         self.url = f"sqlite:///{self.new}/shop.db"
         found = blocks(ROOT / "docs" / "how-to" / "migrate" / f"from-{system}.md")
         files = [(block.file, block.text) for block in found if block.file is not None]
@@ -34,6 +35,7 @@ class Migration:
             "NEW_URL": self.url,
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": ".",
+            "DJANGO_SETTINGS_MODULE": "settings",
         }
         self._started: list[subprocess.Popen[bytes]] = []
 
