@@ -149,9 +149,9 @@ class HueyApp:
 
     def task(self, **options: Any) -> HueyDecorator:
         """Make a function a task: `@huey.task()`, or `@huey.task(retries=3, retry_delay=10)`."""
-        given = {"priority": DEFAULT_PRIORITY, **options}
 
         def decorate(function: Callable[P, R]) -> HueyTask[P, R]:
+            given = {"priority": DEFAULT_PRIORITY, **options}
             name = given.pop("name", None) or function.__name__
             found: HandlerOptions = {"name": name, **_options(f"the task {name!r}", given)}
             return HueyTask(self.app.job(**found)(function), self.app)
@@ -160,11 +160,11 @@ class HueyApp:
 
     def periodic_task(self, schedule: crontab, **options: Any) -> HueyDecorator:
         """Make a function a task, and schedule it; run it with `tenure work --with-cron`."""
-        make = self.task(**options)
+        make, expression = self.task(**options), schedule.expression()
 
         def decorate(function: Callable[P, R]) -> HueyTask[P, R]:
             task = make(function)
-            self.app.schedule(task.job.key, {}).cron(schedule.expression())
+            self.app.schedule(task.job.key, {}).cron(expression)
             return task
 
         return decorate

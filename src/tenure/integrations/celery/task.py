@@ -11,6 +11,8 @@ from datetime import datetime
 from functools import update_wrapper, wraps
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 
+from msgspec import structs
+
 from tenure.app.tenure import Tenure
 from tenure.definition.callables import is_async
 from tenure.definition.context import Context, running_context
@@ -60,7 +62,7 @@ class TaskRequest:
             id=context.id,
             task=context.handler,
             retries=context.attempt - 1,
-            kwargs=context.payload,
+            kwargs=structs.asdict(context.payload),
             headers=context.meta,
             parent_id=context.meta.get("parent", {}).get("id"),
             delivery_info={"routing_key": context.queue},
