@@ -35,8 +35,9 @@ class Migration:
             "NEW_URL": self.url,
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": ".",
-            "DJANGO_SETTINGS_MODULE": "settings",
         }
+        if "settings.py" in dict(files):
+            self._environment["DJANGO_SETTINGS_MODULE"] = "settings"
         self._started: list[subprocess.Popen[bytes]] = []
 
     def run(self, side: Path, *command: str, environment: Mapping[str, str] | None = None) -> str:

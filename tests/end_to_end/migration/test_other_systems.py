@@ -82,7 +82,7 @@ def test_dramatiq_is_drained_beside_tenure(migration: Callable[[str], Migration]
 def test_the_plans_of_apscheduler_move_to_tenure(migration: Callable[[str], Migration]) -> None:
     pytest.importorskip("apscheduler")
     shop = migration("apscheduler")
-    scheduler = shop.start(shop.old, "python", "start.py")
+    scheduler = shop.start(shop.old, "python", "-c", "import shop; shop.main()")
     eventually(lambda: shop.receipts(shop.old) == {"receipt 7": 1})
     shop.stop(scheduler)
 

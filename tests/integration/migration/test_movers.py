@@ -61,7 +61,7 @@ def old_celery(redis_url, prefix):
     url = urlsplit(redis_url)._replace(query="").geturl()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those of Celery and of its libraries
-        app = celery.Celery("shop", broker=url, set_as_current=False)
+        app = celery.Celery("shop", broker=url, set_as_current=False, fixups=set())
         app.conf.broker_transport_options = {"global_keyprefix": prefix}
         app.conf.task_ignore_result = True
         yield app
