@@ -180,9 +180,11 @@ class _Reader:
         raw = self._client.hget(self._source.bodies or "", taken)
         try:
             message = json.loads(raw)
-            id, name = str(message["message_id"]), str(message["actor_name"])
+            id, name = str(message["message_id"] or ""), str(message["actor_name"])
         except (ValueError, TypeError, KeyError, RecursionError):
-            return OldMessage(str(taken), "", _unreadable)
+            id = name = ""
+        if not id:
+            return OldMessage(str(taken), name, _unreadable)
         return OldMessage(id, name, lambda: self._job(message, name))
 
     def _job(self, message: dict[str, Any], name: str) -> Job:
@@ -196,6 +198,8 @@ class _Reader:
         given: JobOptions = {"queue": self._queue, **own}  # type: ignore[typeddict-unknown-key]
         if eta := options.get("eta"):
             given["at"] = datetime.fromtimestamp(eta / 1000, UTC)
+        if age := options.get("max_age"):
+            given["expires_at"] = datetime.fromtimestamp((message["message_timestamp"] + age) / 1000, UTC)
         job = function.using(**given).build(*message.get("args", ()), **message.get("kwargs", {}))
         retries = int(options.get("retries") or 0)
         return job.replace(max_retries=max(0, job.max_retries - retries)) if retries else job

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from tenure.app.tenure import Tenure
 from tenure.definition.job import Job
-from tenure.errors import InvalidJob, TenureError, Unstorable
+from tenure.errors import BackendError, TenureError, Unstorable
 
 BATCH_SIZE = 100  # messages in a round trip; the crash of a run leaves at most so many in the list of the mover
 
@@ -128,29 +128,43 @@ class OldList:
 def move(
     app: Tenure, client: RedisClient, source: OldList, read: Callable[[Any], OldMessage], report: MoveReport
 ) -> None:
-    """Move the messages of one list."""
+    """Move the messages of one list; raise the error of the new backend if it is out of order."""
     for taken in source.batches(client):
-        found = [_described(read(each)) for each in taken]
-        try:
-            stored = iter(app.enqueue_each(job for _, job in found if isinstance(job, Job)))
-        except TenureError:
-            source.give_back(client, taken)
-            raise
-        ends = [next(stored) if isinstance(job, Job) else job for _, job in found]
-        outages = [end for end in ends if isinstance(end, Exception) and not _belongs_to_message(end)]
-        for messages, settle in (
-            (_with(taken, ends, str), source.remove),
-            (_with(taken, ends, Exception), source.give_back),
-        ):
-            if messages:
-                settle(client, messages)
-        if outages:
-            raise outages[0]
-        for (message, _), end in zip(found, ends, strict=True):
-            if isinstance(end, Exception):
-                report.left.append(LeftMessage(message.id, message.task, str(end)))
-            else:
+        messages = [read(each) for each in taken]
+        ends = _store(app, messages)
+        if stored := [each for each, end in zip(taken, ends, strict=True) if isinstance(end, str)]:
+            source.remove(client, stored)
+        if refused := [each for each, end in zip(taken, ends, strict=True) if isinstance(end, Exception)]:
+            source.give_back(client, refused)
+        for message, end in zip(messages, ends, strict=True):
+            if isinstance(end, str):
                 report.moved.append(message.id)
+            elif isinstance(end, BackendError) and not isinstance(end, Unstorable):
+                raise end
+            else:
+                report.left.append(LeftMessage(message.id, message.task, _reason(end)))
+
+
+def _store(app: Tenure, messages: Sequence[OldMessage]) -> list[str | Exception]:
+    """The id under which each message is stored, or the error that refused it."""
+    jobs = [_job_of(message) for message in messages]
+    try:
+        stored = iter(app.enqueue_each(job for job in jobs if isinstance(job, Job)))
+    except BackendError as error:  # the backend cannot be opened
+        return [error] * len(messages)
+    return [next(stored) if isinstance(job, Job) else job for job in jobs]
+
+
+def _job_of(message: OldMessage) -> Job | Exception:
+    try:
+        return message.job().replace(id=message.id)
+    except Exception as error:  # any error belongs to this message alone: another system wrote it
+        return error
+
+
+def _reason(error: Exception) -> str:
+    is_told = isinstance(error, (UnmovedMessage, TenureError))
+    return str(error) if is_told else f"the message cannot be read: {type(error).__name__}: {error}"
 
 
 def find_task(tasks: Mapping[str, Any], name: str) -> Any:
@@ -158,19 +172,3 @@ def find_task(tasks: Mapping[str, Any], name: str) -> Any:
     if name not in tasks:
         raise UnmovedMessage(f"no job is given for the task {name!r}")
     return tasks[name]
-
-
-def _described(message: OldMessage) -> tuple[OldMessage, Job | Exception]:
-    try:
-        return message, message.job().replace(id=message.id)
-    except (UnmovedMessage, InvalidJob) as error:
-        return message, error
-
-
-def _belongs_to_message(error: Exception) -> bool:
-    """Whether another message might be stored although this one cannot."""
-    return isinstance(error, (UnmovedMessage, InvalidJob, Unstorable))
-
-
-def _with(taken: Sequence[Any], ends: Sequence[Any], kind: type) -> list[Any]:
-    return [each for each, end in zip(taken, ends, strict=True) if isinstance(end, kind)]

@@ -160,6 +160,30 @@ def test_what_cannot_move_stays_in_the_queue_in_its_order(app, move, old_celery,
     assert move().moved == []
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"headers": {"id": "a", "task": "shop.send", "eta": 7}},
+        {"headers": {"id": "a", "task": "shop.send", "timelimit": "text"}},
+        {"headers": {"id": "a", "task": "shop.send", "retries": "many"}},
+        {"headers": {"id": "", "task": "shop.send"}},
+        {"headers": {"id": "a" * 999, "task": "shop.send"}},
+        {"headers": ["id"]},
+        {"properties": None},
+        {"body": "not base64"},
+        {"body": base64.b64encode(b"[" * 100_000).decode()},
+    ],
+)
+def test_a_broken_message_holds_up_no_other(move, old_celery, client, prefix, broken):
+    key, good = f"{prefix}celery", old_celery.send_task("shop.send", args=[1]).id
+    client.rpush(key, bad := json.dumps({**json.loads(client.lindex(key, 0)), **broken}))
+
+    report = move()
+
+    assert (report.moved, len(report.left)) == ([good], 1)
+    assert client.lrange(key, 0, -1) == [bad.encode()]
+
+
 def test_nothing_is_unpickled(app, move, client, prefix):
     class Bomb:
         def __reduce__(self) -> tuple[Any, ...]:
@@ -312,7 +336,7 @@ def test_messages_of_dramatiq_move_with_their_options(app, old_dramatiq, client,
     @app.job(max_retries=3)
     def send(order: int, copy: bool = False) -> None: ...
 
-    now = old_dramatiq.send(1)
+    now = old_dramatiq.send_with_options(args=(1,), max_age=86_400_000)
     later = old_dramatiq.send_with_options(args=(2,), kwargs={"copy": True}, delay=3_600_000, max_retries=7)
     unfit = old_dramatiq.send("text")
     piped = old_dramatiq.send_with_options(args=(3,), pipe_target={"a": 1})
@@ -327,6 +351,7 @@ def test_messages_of_dramatiq_move_with_their_options(app, old_dramatiq, client,
     assert first.moved == [now.message_id, later.message_id]
     assert [left.id for left in first.left] == [left.id for left in second.left] == [unfit.message_id, piped.message_id]
     assert second.moved == []
+    assert app.handle(now.message_id).state == "ready"
     info = app.handle(later.message_id).info()
     assert (info.state, info.queue, info.payload) == ("delayed", "emails", {"order": 2, "copy": True})
     assert abs((info.due_at - datetime.now(UTC)).total_seconds() - 3600) < 600

@@ -75,9 +75,11 @@ class _Reader:
         try:
             message = json.loads(raw)
             headers = message["headers"]
-            id, name = str(headers["id"]), str(headers["task"])
+            id, name = str(headers["id"] or ""), str(headers["task"])
         except (ValueError, TypeError, KeyError, RecursionError):
             return OldMessage(_UNKNOWN_ID, "", _unreadable)
+        if not id:
+            return OldMessage(_UNKNOWN_ID, name, _unreadable)
         return OldMessage(id, name, lambda: self._job(message, headers, name))
 
     def _job(self, message: dict[str, Any], headers: dict[str, Any], name: str) -> Job:
