@@ -37,6 +37,15 @@ def add(app):
     return add
 
 
+def test_no_adapter_imports_the_library_that_it_replaces(start, finish):
+    code = (
+        "import sys, tenure.integrations.celery, tenure.integrations.rq, tenure.integrations.dramatiq, "
+        "tenure.integrations.huey; print({'celery', 'kombu', 'rq', 'dramatiq', 'huey', 'redis'} & set(sys.modules))"
+    )
+
+    assert finish(start(code)) == ["set()\n"]
+
+
 def test_rq_enqueue_takes_arguments_and_options_together(app, add, work):
     queue = RqQueue(app, "emails")
 
