@@ -211,6 +211,22 @@ def test_a_task_that_waits_for_a_retry_has_the_state_retry_and_can_be_revoked(ce
     assert (result.state, result.ready()) == ("REVOKED", True)
 
 
+def test_revoke_leaves_a_running_task_alone_unless_it_shall_terminate_it(celery, app):
+    @celery.task
+    def ping() -> None: ...
+
+    result = ping.delay()
+    manager = app.manager()
+    manager.next_job([], manager.register_worker(["default"]))
+    assert result.state == "STARTED"
+
+    result.revoke()
+    before = result.job.info().cancel_asked
+    result.revoke(terminate=True)
+
+    assert (before, result.job.info().cancel_asked) == (False, True)
+
+
 def test_the_result_of_an_unknown_id_is_pending(celery):
     assert celery.AsyncResult("unknown").state == "PENDING"
 

@@ -11,10 +11,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tenure import Tenure
+from tenure import Context, Tenure
 from tenure.errors import BackendUnavailable
 from tenure.integrations import celery as celery_adapter
 from tenure.integrations import dramatiq as dramatiq_adapter
+from tenure.integrations.moved_messages import OldList
+from tenure.wire.signing import new_key
 
 redis = pytest.importorskip("redis")
 
@@ -109,6 +111,45 @@ def test_the_time_the_limit_and_the_retries_of_a_task_are_kept(app, move, old_ce
     later, last, retried = (app.handle(id).info() for id in ids)
     assert (later.state, later.due_at, later.payload) == ("delayed", LATER, {"order": 1, "copy": True})
     assert (last.priority, retried.priority) == (0, 9)
+
+
+def test_the_limits_of_a_moved_task_hold_when_it_runs(app, old_celery, client, prefix, run_within):
+    seen = {}
+
+    @app.job(name="shop.look", max_retries=3)
+    def look(ctx: Context) -> None:
+        seen[ctx.id] = (ctx.max_retries, ctx.time_left is not None)
+
+    plain = old_celery.send_task("shop.look").id
+    limited = old_celery.send_task("shop.look", retries=2, time_limit=600).id
+    expired = old_celery.send_task("shop.look", expires=datetime(2026, 1, 1, tzinfo=UTC)).id
+    celery_adapter.move_waiting(app, client, {"celery": "default"}, {"shop.look": look}, prefix=prefix)
+    run_within(app.worker(burst=True))
+
+    assert seen == {plain: (3, False), limited: (1, True)}
+    assert app.handle(expired).state == "expired"
+
+
+def test_a_backend_that_cannot_be_opened_leaves_the_tasks_with_celery(old_celery, client, prefix):
+    old_celery.send_task("shop.send", args=[1])
+
+    with Tenure("redis://127.0.0.1:1", keys=[new_key().dump()]) as app:
+
+        @app.job(name="shop.send")
+        def send(order: int) -> None: ...
+
+        with pytest.raises(BackendUnavailable):
+            celery_adapter.move_waiting(app, client, {"celery": "default"}, {"shop.send": send}, prefix=prefix)
+
+    assert client.llen(f"{prefix}celery") == 1
+
+
+def test_a_message_that_another_mover_has_settled_is_not_given_back(client, prefix):
+    old = OldList(f"{prefix}celery", "RIGHT")
+
+    old.give_back(client, [b"message"])
+
+    assert client.llen(old.key) == 0
 
 
 def test_a_task_that_was_moved_is_not_moved_again(app, move, old_celery, client, prefix, run_within):
@@ -329,13 +370,16 @@ def old_dramatiq(redis_url, prefix):
 
 
 @pytest.mark.parametrize("decoded", [False, True])
-def test_messages_of_dramatiq_move_with_their_options(app, old_dramatiq, client, prefix, redis_url, decoded):
+def test_messages_of_dramatiq_move_with_their_options(
+    app, old_dramatiq, client, prefix, redis_url, decoded, run_within
+):
     if decoded:
         client = redis.Redis.from_url(urlsplit(redis_url)._replace(query="").geturl(), decode_responses=True)
 
     @app.job(max_retries=3)
     def send(order: int, copy: bool = False) -> None: ...
 
+    aged = old_dramatiq.send_with_options(args=(1,), max_age=1)
     now = old_dramatiq.send_with_options(args=(1,), max_age=86_400_000)
     later = old_dramatiq.send_with_options(args=(2,), kwargs={"copy": True}, delay=3_600_000, max_retries=7)
     unfit = old_dramatiq.send("text")
@@ -348,10 +392,11 @@ def test_messages_of_dramatiq_move_with_their_options(app, old_dramatiq, client,
 
     first, second = move(), move()
 
-    assert first.moved == [now.message_id, later.message_id]
+    assert first.moved == [aged.message_id, now.message_id, later.message_id]
     assert [left.id for left in first.left] == [left.id for left in second.left] == [unfit.message_id, piped.message_id]
     assert second.moved == []
-    assert app.handle(now.message_id).state == "ready"
+    run_within(app.worker("emails", burst=True))
+    assert [app.handle(each.message_id).state for each in (aged, now)] == ["expired", "done"]
     info = app.handle(later.message_id).info()
     assert (info.state, info.queue, info.payload) == ("delayed", "emails", {"order": 2, "copy": True})
     assert abs((info.due_at - datetime.now(UTC)).total_seconds() - 3600) < 600
