@@ -379,7 +379,10 @@ def test_messages_of_dramatiq_move_with_their_options(
     @app.job(max_retries=3)
     def send(order: int, copy: bool = False) -> None: ...
 
-    aged = old_dramatiq.send_with_options(args=(1,), max_age=1)
+    aged = old_dramatiq.send_with_options(args=(1,), max_age=60_000)
+    bodies = f"{prefix}dramatiq:default.msgs"
+    (key, body), *_ = client.hgetall(bodies).items()
+    client.hset(bodies, key, json.dumps({**json.loads(body), "message_timestamp": 1_700_000_000_000}))
     now = old_dramatiq.send_with_options(args=(1,), max_age=86_400_000)
     later = old_dramatiq.send_with_options(args=(2,), kwargs={"copy": True}, delay=3_600_000, max_retries=7)
     unfit = old_dramatiq.send("text")
