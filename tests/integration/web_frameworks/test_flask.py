@@ -10,10 +10,9 @@ from pathlib import Path
 import flask
 import pytest
 
-from tenure import Tenure
+from tenure import PROVIDED, Tenure, web
 from tenure.errors import SettingsError
 from tenure.integrations.flask import FlaskTenure, jobs_blueprint, mount_dashboard
-from tenure.web import Access
 from tests.support.waiting import WAIT_SECONDS
 
 BIN = Path(sys.executable).parent
@@ -97,8 +96,6 @@ def test_sync_and_async_jobs_run_in_a_context_of_their_own(scene, site):
 
 
 def test_values_that_the_app_provides_are_made_inside_the_context(scene, site):
-    from tenure import PROVIDED
-
     class Connection:
         def __init__(self):
             self.name = flask.current_app.name
@@ -256,9 +253,10 @@ def test_events_end_with_the_job_and_hold_a_bounded_number_of_threads(scene):
 def test_the_dashboard_is_mounted_and_its_hook_knows_the_session(scene, site):
     def access(request):
         user = flask.session.get("user")
-        return user and Access(user=user, role="viewer")
+        return user and web.Access(user=user, role="viewer")
 
-    dashboard = mount_dashboard(site, scene.app, access)
+    dashboard = web.wsgi(scene.app, access)
+    mount_dashboard(site, dashboard)
     try:
         client = site.test_client()
         assert client.get("/tenure/").status_code == 401

@@ -1,6 +1,5 @@
 """FlaskTenure: gives jobs an application context, and the command line of Flask the commands of Tenure."""
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -9,13 +8,9 @@ from flask.cli import ScriptInfo
 
 from tenure.app.tenure import Tenure
 from tenure.definition.context import Context
-from tenure.errors import Snooze
+from tenure.integrations.pallets.application import no_application
 from tenure.integrations.pallets.commands import tenure_command
 from tenure.integrations.pallets.configuration import configure_and_claim
-
-logger = logging.getLogger(__name__)
-
-_WAIT_SECONDS = 60  # before a job that found no Flask application is tried again
 
 
 class FlaskTenure:
@@ -55,10 +50,4 @@ class FlaskTenure:
             return active
         if self._web is not None:
             return self._web
-        logger.error(
-            "job %s of %r needs a Flask application, and none was initialised in this process; start the worker with "
-            "`flask tenure work`, or let --app name a module that creates the application too",
-            ctx.id,
-            ctx.handler,
-        )
-        raise Snooze(_WAIT_SECONDS, "no Flask application was initialised in the worker")
+        raise no_application(ctx, "flask")
