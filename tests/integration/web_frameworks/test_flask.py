@@ -262,7 +262,7 @@ def test_the_dashboard_is_mounted_and_its_hook_knows_the_session(scene, site):
         assert client.get("/tenure/").status_code == 401
         with client.session_transaction() as session:
             session["user"] = "ada"
-        page = client.get("/tenure/queues")
+        page = client.get("/tenure/queues", environ_overrides={"REMOTE_PORT": 43210})  # a number, as Werkzeug has it
         assert page.status_code == 200
         assert b'href="/tenure/jobs' in page.data
         assert client.get("/jobs/unknown").status_code == 404  # the application itself goes on
