@@ -17,7 +17,7 @@ PAGE = Path(__file__).with_name("page.html").read_text()
 
 def is_own_job(request: Request, job: JobInfo) -> bool:
     """A visitor sees the jobs that this visitor has ordered."""
-    return job.meta.get("visitor") == request.cookies.get("visitor", "")
+    return f"visitor:{request.cookies.get('visitor')}" in job.tags
 
 
 web = FastAPI(lifespan=tenure_lifespan(jobs))
@@ -37,5 +37,5 @@ async def page(visitor: Annotated[str | None, Cookie()] = None) -> HTMLResponse:
 async def order_report(month: int, visitor: Annotated[str | None, Cookie()] = None) -> dict[str, str]:
     if visitor is None:
         raise HTTPException(401, "open the page first")
-    job = await make_report.using(meta={"visitor": visitor}).aenqueue(month)
+    job = await make_report.using(tags=[f"visitor:{visitor}"]).aenqueue(month)
     return {"id": job}

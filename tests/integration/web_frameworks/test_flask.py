@@ -245,6 +245,7 @@ def test_events_end_with_the_job_and_hold_a_bounded_number_of_threads(scene):
     last = text.strip().split(b"\n\n")[-1]
     assert last.startswith(b"event: end\nid: end\ndata: ")
     assert json.loads(last.partition(b"data: ")[2])["outcome"]["result"] == "at last"
+    assert client.head(f"/jobs/{id}/events").status_code == 200
     seen = client.get(f"/jobs/{id}/events", headers={"Last-Event-ID": "end"})
     assert seen.status_code == 204
     assert b"event: end" in client.get(f"/jobs/{id}/events").data  # the place of each was given back

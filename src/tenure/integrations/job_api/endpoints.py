@@ -155,7 +155,7 @@ class BlockingJobEndpoints:
 
 
 class BoundedStream:
-    """An event stream that gives its place back when the server closes it, also if nothing was read from it."""
+    """An event stream that gives its place back when the server closes it, or drops it unread, as for HEAD."""
 
     def __init__(self, events: Iterator[bytes], close: Callable[[], None]) -> None:
         self._events = events
@@ -169,6 +169,9 @@ class BoundedStream:
         close()
         if inspect.isgenerator(self._events):
             self._events.close()
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def _nothing() -> None:

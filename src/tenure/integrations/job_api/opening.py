@@ -25,7 +25,10 @@ def open_app_now(app: Tenure) -> None:
 
 def close_dashboards(mounted: Iterable[object]) -> None:
     """End the threads of those of these applications that are dashboards; the server is about to end."""
-    module = sys.modules.get("tenure.web.mount")  # imported only by an application that has a dashboard
+    if "tenure.web.mount" not in sys.modules:  # imported only by an application that has a dashboard
+        return
+    from tenure.web.mount import AsgiDashboard
+
     for each in mounted:
-        if module is not None and isinstance(each, module.AsgiDashboard):
+        if isinstance(each, AsgiDashboard):
             each.close()

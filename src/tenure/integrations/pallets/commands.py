@@ -35,9 +35,11 @@ def tenure_command(key: str, framework: str, info_type: type) -> click.Command:
     def command(ctx: click.Context, arguments: tuple[str, ...]) -> None:
         info = ctx.find_object(info_type) or _info(framework, info_type)
         location = f"tenure.integrations.{framework}.located:{key}"
-        with _children_find(info, framework):
+        try:
+            with _children_find(info, framework):
+                cli.main(["--app", location, *arguments], prog_name=f"{framework} {key}")
+        finally:
             atexit.register(ignore_handled_signals)
-            cli.main(["--app", location, *arguments], prog_name=f"{framework} {key}")
 
     return command
 
