@@ -66,6 +66,13 @@ def scene(tmp_path) -> Iterator[Scene]:
         made.released.set()
 
 
+@pytest.fixture
+def own_threads() -> Callable[[], set[str]]:
+    """The names of the threads that live and were started in this test."""
+    before = set(threading.enumerate())
+    return lambda: {thread.name for thread in set(threading.enumerate()) - before}
+
+
 @dataclass(frozen=True)
 class Event:
     name: str

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import flask
@@ -251,7 +250,7 @@ def test_events_end_with_the_job_and_hold_a_bounded_number_of_threads(scene):
     assert b"event: end" in client.get(f"/jobs/{id}/events").data  # the place of each was given back
 
 
-def test_the_dashboard_is_mounted_and_its_hook_knows_the_session(scene, site):
+def test_the_dashboard_is_mounted_and_its_hook_knows_the_session(scene, site, own_threads):
     def access(request):
         user = flask.session.get("user")
         return user and web.Access(user=user, role="viewer")
@@ -269,7 +268,7 @@ def test_the_dashboard_is_mounted_and_its_hook_knows_the_session(scene, site):
         assert client.get("/jobs/unknown").status_code == 404  # the application itself goes on
     finally:
         dashboard.close()
-    assert "tenure-wsgi" not in {thread.name for thread in threading.enumerate()}
+    assert "tenure-wsgi" not in own_threads()
 
 
 def test_the_group_of_commands_passes_every_command_on(scene, site):

@@ -1,6 +1,5 @@
 """Litestar: the plugin with its dependency, its lifespan, its routes and the dashboard."""
 
-import threading
 from uuid import uuid4
 
 import pytest
@@ -75,7 +74,7 @@ def test_a_hook_that_refuses_hides_the_job(scene):
         assert client.get(f"/mine/{id}", headers={"user": "ada"}).status_code == 200
 
 
-def test_events_end_with_the_job_and_with_their_client(scene, follow, eventually):
+def test_events_end_with_the_job_and_with_their_client(scene, follow, eventually, own_threads):
     id, ended = scene.slow.enqueue(), scene.add.enqueue(1, 2)
     site = Litestar(plugins=[TenurePlugin(scene.app, authorize=lambda request, job: True)])
     with served(site) as address:
@@ -83,7 +82,7 @@ def test_events_end_with_the_job_and_with_their_client(scene, follow, eventually
         assert stream.response.headers["content-type"].startswith("text/event-stream")
         assert next(iter(stream)).name == "state"
         stream.close()
-        eventually(lambda: "tenure-job-watcher" not in {thread.name for thread in threading.enumerate()})
+        eventually(lambda: "tenure-job-watcher" not in own_threads())
         events = iter(follow(address, f"/jobs/{id}/events"))
         assert next(events).data["state"] == "ready"
         scene.released.set()
@@ -93,11 +92,11 @@ def test_events_end_with_the_job_and_with_their_client(scene, follow, eventually
         assert again.response.status == 204
 
 
-def test_the_dashboard_is_mounted_and_ends_with_the_site(scene):
+def test_the_dashboard_is_mounted_and_ends_with_the_site(scene, own_threads):
     dashboard = web.asgi(scene.app, lambda request: web.Access(user="ada", role="viewer"))
     with TestClient(Litestar(plugins=[TenurePlugin(scene.app, dashboard=dashboard)])) as client:
         page = client.get("/tenure/queues")
         assert page.status_code == 200
         assert 'href="/tenure/jobs' in page.text
-        assert "tenure-figures" in {thread.name for thread in threading.enumerate()}
-    assert "tenure-figures" not in {thread.name for thread in threading.enumerate()}
+        assert "tenure-figures" in own_threads()
+    assert "tenure-figures" not in own_threads()

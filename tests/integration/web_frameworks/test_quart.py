@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import threading
 
 import pytest
 import quart
@@ -112,23 +111,25 @@ def test_the_blueprint_answers_as_the_routers_of_other_frameworks_do(scene, site
     assert wrong[0] == 400
 
 
-def test_events_end_with_the_job_and_with_their_client(scene, site, follow, eventually):
+def test_events_end_with_the_job_and_with_their_client(scene, site, follow, eventually, own_threads):
     id = scene.slow.enqueue()
+    site.config["RESPONSE_TIMEOUT"] = 0.05  # of other answers
     with served(site) as address:
         stream = follow(address, f"/jobs/{id}/events")
         assert stream.response.headers["content-type"] == "text/event-stream"
         assert next(iter(stream)).data["state"] == "ready"
         stream.close()
-        eventually(lambda: "tenure-job-watcher" not in {thread.name for thread in threading.enumerate()})
+        eventually(lambda: "tenure-job-watcher" not in own_threads())
         events = iter(follow(address, f"/jobs/{id}/events"))
         assert next(events).data["state"] == "ready"
         scene.released.set()
         scene.work()
         assert list(events)[-1].data["outcome"]["result"] == "at last"
+        site.config["RESPONSE_TIMEOUT"] = 60
         assert follow(address, f"/jobs/{id}/events", last_event_id="end").response.status == 204
 
 
-def test_the_dashboard_is_mounted_and_ends_with_the_server(scene, site):
+def test_the_dashboard_is_mounted_and_ends_with_the_server(scene, site, own_threads):
     mount_dashboard(site, web.asgi(scene.app, lambda request: web.Access(user="ada", role="viewer")), "/ops/tenure")
 
     async def browse():
@@ -136,13 +137,13 @@ def test_the_dashboard_is_mounted_and_ends_with_the_server(scene, site):
             client = running.test_client()
             page = await client.get("/ops/tenure/queues")
             other = await client.get("/ops/tenures")
-            names = {thread.name for thread in threading.enumerate()}
+            names = own_threads()
             return page.status_code, await page.get_data(as_text=True), other.status_code, "tenure-figures" in names
 
     status, text, other, has_thread = asyncio.run(browse())
     assert (status, other, has_thread) == (200, 404, True)
     assert 'href="/ops/tenure/jobs' in text
-    assert "tenure-figures" not in {thread.name for thread in threading.enumerate()}
+    assert "tenure-figures" not in own_threads()
 
 
 def test_the_group_of_commands_passes_every_command_on(scene, site):

@@ -69,11 +69,12 @@ async def async_events(watcher: JobWatcher, info: JobInfo) -> AsyncIterator[byte
     try:
         while (left := give_up - time.monotonic()) > 0:
             try:
-                await asyncio.wait_for(changed.wait(), min(left, HEARTBEAT_SECONDS))
+                async with asyncio.timeout(min(left, HEARTBEAT_SECONDS)):  # wait_for of Python 3.11 may miss a cancel
+                    await changed.wait()
             except TimeoutError:
                 yield _HEARTBEAT
             changed.clear()
-            is_over, latest = subscription.is_over, subscription.latest
+            latest, is_over = subscription.known
             if latest is not None and (events := log.events(latest)):
                 yield events
             if is_over:
@@ -94,7 +95,7 @@ def blocking_events(watcher: JobWatcher, info: JobInfo) -> Iterator[bytes]:
             if not changed.wait(min(left, HEARTBEAT_SECONDS)):
                 yield _HEARTBEAT
             changed.clear()
-            is_over, latest = subscription.is_over, subscription.latest
+            latest, is_over = subscription.known
             if latest is not None and (events := log.events(latest)):
                 yield events
             if is_over:

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from tenure.app.tenure import Tenure
 from tenure.backends.job_waiter import Wait
@@ -21,24 +22,30 @@ POLL_SECONDS = 0.5  # workers save progress as often
 _REST = 4  # after reading the thread rests so many times as long: it takes a fifth of a core at most
 
 
-class Subscription:
-    """What one client knows of a job; `changed` is called in another thread after each change.
+class Known(NamedTuple):
+    """The last that was read of a job; if it `is_over`, nothing more will come."""
 
-    A client that is slow gets the last state only. After `is_over` nothing more will come.
+    info: JobInfo | None
+    is_over: bool
+
+
+class Subscription:
+    """What one client may know of a job; `changed` is called in another thread after each change.
+
+    A client that is slow gets the last state only.
     """
 
     def __init__(self, id: str, changed: Callable[[], None]) -> None:
         self.id = id
-        self.latest: JobInfo | None = None
-        self.is_over = False
+        self.known = Known(None, is_over=False)
         self._changed = changed
 
     def deliver(self, info: JobInfo | None) -> None:
         """None: the job is not known any more, or the app was closed."""
-        if info is not None and info == self.latest:
+        if info is not None and info == self.known.info:
             return
-        self.latest = info or self.latest
-        self.is_over = info is None or info.state in END_STATES
+        is_over = info is None or info.state in END_STATES
+        self.known = Known(info or self.known.info, is_over)
         self._changed()
 
 
