@@ -208,6 +208,15 @@ def test_an_unknown_id_and_a_text_that_is_none_are_not_found(client, id):
         assert client.request(method, f"/api/jobs/{id}{path}").status_code == 404
 
 
+def test_a_text_that_no_backend_could_have_made_is_not_looked_up(scene, client, monkeypatch):
+    asked, jobs = [], type(scene.app.jobs)
+    monkeypatch.setattr(jobs, "get", lambda self, id: asked.append(id))
+    id = uuid4()
+    for text in ("unknown", id.hex, str(id).upper(), f"urn:uuid:{id}", f"{{{id}}}"):
+        assert client.get(f"/api/jobs/{text}").status_code == 404
+    assert asked == []
+
+
 def test_a_job_that_the_hook_refuses_looks_like_an_unknown_one(scene):
     seen = []
 

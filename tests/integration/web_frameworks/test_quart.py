@@ -113,7 +113,7 @@ def test_the_blueprint_answers_as_the_routers_of_other_frameworks_do(scene, site
 
 def test_events_end_with_the_job_and_with_their_client(scene, site, follow, eventually, own_threads):
     id = scene.slow.enqueue()
-    site.config["RESPONSE_TIMEOUT"] = 0.05  # of other answers
+    site.config["RESPONSE_TIMEOUT"] = 0.001  # of other answers
     with served(site) as address:
         stream = follow(address, f"/jobs/{id}/events")
         assert stream.response.headers["content-type"] == "text/event-stream"
