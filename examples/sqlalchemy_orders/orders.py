@@ -4,13 +4,16 @@ python orders.py
 """
 
 from sqlalchemy import create_engine, select
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 
-from tenure import Tenure
+from tenure import PROVIDED, Tenure
+from tenure.integrations.sqlalchemy import dispose_after_fork, provide_session
 
 DATABASE = "shop.db"
 jobs = Tenure(f"sqlite:///{DATABASE}")
-engine = create_engine(f"sqlite:///{DATABASE}")
+engine = dispose_after_fork(create_engine(f"sqlite:///{DATABASE}"))
+sessions = sessionmaker(engine)
+provide_session(jobs, sessions, commit=True)  # each job has a session, which is committed if the job succeeds
 
 
 class Table(DeclarativeBase):
@@ -26,16 +29,21 @@ class Order(Table):
 
 
 @jobs.job(max_retries=3)
-def ship(order_id: int) -> str:
-    with Session(engine) as session, session.begin():
-        order = session.get_one(Order, order_id)
-        order.shipped = True
-        return f"{order.article} is on its way"
+def ship(order_id: int, session: Session = PROVIDED) -> str:
+    order = session.get_one(Order, order_id)
+    order.shipped = True
+    thank.using(connection=session).enqueue(order.id)  # exists only if the order is stored as shipped
+    return f"{order.article} is on its way"
+
+
+@jobs.job
+def thank(order_id: int) -> str:
+    return f"thank you for order {order_id}"
 
 
 def place_order(article: str) -> str:
     """Store an order with its job; an error stores neither."""
-    with Session(engine) as session, session.begin():
+    with sessions.begin() as session:
         order = Order(article=article)
         session.add(order)
         session.flush()
@@ -55,7 +63,9 @@ def main() -> None:
         print(error)
     jobs.worker(burst=True).run()
     print(jobs.handle(handle).result())
-    with Session(engine) as session:
+    for job in jobs.jobs.find(handler="thank"):
+        print(jobs.result(job.id))
+    with sessions() as session:
         for order in session.scalars(select(Order)):
             print(order.id, order.article, "shipped" if order.shipped else "waits")
 

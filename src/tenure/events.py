@@ -63,7 +63,7 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
 class Settlement(Struct, frozen=True, gc=False):
     """One job of a settled batch; `failed`: its handler ran and failed; `run` is set if it ran.
 
-    `error` is the type and message of the failure, if there was one.
+    `error` is the type and message of the failure, if there was one. `crashed`: its process died while it ran.
     """
 
     id: str
@@ -74,6 +74,7 @@ class Settlement(Struct, frozen=True, gc=False):
     failed: bool
     run: Run | None = None
     error: str | None = None
+    crashed: bool = False
 
 
 class Enqueued(Struct, frozen=True):
@@ -99,8 +100,9 @@ class LeaseLost(Struct, frozen=True):
 
 
 class Reaped(Struct, frozen=True):
-    """Leases of vanished workers were returned; the jobs in `crashed` ran alone and were charged a crash."""
+    """Leases of vanished workers on one queue were returned; jobs in `crashed` ran alone and were charged a crash."""
 
+    queue: str
     ids: tuple[str, ...]
     crashed: tuple[str, ...]
 
@@ -154,6 +156,19 @@ class Notified(Struct, frozen=True):
     count: int = 1
 
 
+class OutboxRelayed(Struct, frozen=True):
+    """The relay of an outbox has moved jobs to a backend: so many are stored there, or were before.
+
+    `dropped` jobs had a `unique` text that is taken; `refused` jobs stay in the outbox and are tried again.
+    """
+
+    outbox: str
+    backend: str
+    relayed: int
+    dropped: int
+    refused: int
+
+
 class WorkerStarted(Struct, frozen=True):
     worker: str
     queues: tuple[str, ...]
@@ -165,7 +180,7 @@ class WorkerStopped(Struct, frozen=True):
 
 Tick = TickSkipped | TickSucceeded | TickFailed
 Work = Enqueued | Leased | Settled | LeaseLost | Reaped | NotBuried | CancelRequested
-Event = Work | Tick | Notified | WorkerStarted | WorkerStopped
+Event = Work | Tick | Notified | OutboxRelayed | WorkerStarted | WorkerStopped
 Listener = Callable[[Event], None]
 
 

@@ -36,6 +36,7 @@ DAY = 86_400
 
 ELSEWHERE = {
     "backends": "unit/app/test_app.py::test_a_job_may_go_to_another_backend_by_name",
+    "outboxes": "integration/outbox/test_outbox_relay.py::test_jobs_reach_their_backend_in_order_and_run",
     "url_override": (
         "end_to_end/test_doctor.py::test_the_url_override_replaces_the_url_in_the_code_for_every_process_and_is_shown"
     ),
@@ -68,6 +69,7 @@ ELSEWHERE = {
         "test_a_job_that_always_kills_its_worker_is_dead_as_a_crash_loop_after_a_known_number_of_runs"
     ),
     "stop_grace": "end_to_end/test_supervisor_stop.py::test_the_stop_grace_may_be_a_setting",
+    "probe_path": "end_to_end/test_containers.py::test_a_worker_is_alive_and_ready_until_it_stops",
     "metrics": "unit/app/test_metrics_collector.py::test_a_collector_may_be_named_by_the_setting",
     "tracing": "integration/app/test_tracing.py::test_a_run_is_in_the_trace_of_its_enqueue",
     "log_format": "end_to_end/test_work.py::test_the_format_of_logs_may_be_a_setting",

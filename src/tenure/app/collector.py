@@ -18,14 +18,20 @@ def own_collector(arguments: dict[str, Any]) -> Collector | None:
 
 
 def find_collector(setting: str | None) -> Collector:
-    """The collector that the setting names: `memory`, `none`, or `module:attribute` of an object or a class."""
+    """The collector that the setting names: `memory`, `none`, a URL, or `module:attribute` of an object or a class."""
     if setting in (None, "none"):
         return NoCollector()
     if setting == "memory":
         return MemoryCollector()
+    if setting.startswith("statsd://"):
+        from tenure.metrics.statsd import StatsD
+
+        return StatsD.from_url(setting)
     module, separator, attribute = setting.partition(":")
     if not separator:
-        raise SettingsError(f"the setting metrics must be memory, none or module:attribute, not {setting!r}")
+        raise SettingsError(
+            f"the setting metrics must be memory, none, statsd://host:port or module:attribute, not {setting!r}"
+        )
     try:
         found = getattr(import_module(module), attribute)
         return _checked(found() if isinstance(found, type) else found, repr(setting))

@@ -29,12 +29,13 @@ from tenure.definition.handler import Registry
 from tenure.definition.job_function import JobFunction
 from tenure.definition.queues import Queue
 from tenure.errors import InvalidJob, JobNotFound, UnknownHandler
-from tenure.events import Enqueued, Event, Leased, LeaseLost, Reaped, Settled
+from tenure.events import Enqueued, Event, Leased, LeaseLost, Settled
 from tenure.execution.attempt import Attempt, to_context
 from tenure.execution.error_outcome import facts_of_error
 from tenure.execution.outcome import NOTHING_PRINTED, Outcome, success
 from tenure.guards.states import Paused
 from tenure.wire.envelope import wants_result
+from tenure.worker.keeper import reaped_events
 from tenure.worker.pipeline import settlement
 
 _TRIM_CHUNK = 500
@@ -172,9 +173,8 @@ class Manager:
             leased = [] if jobs is None else jobs.queues_with("leased")
             names = list(dict.fromkeys([*self._workers.settings.queues, *leased]))
         reaped = self._backend.reap(names, suspect_after=self._workers.settings.suspect_after)
-        if reaped:
-            crashed = tuple(each.id for each in reaped if each.crashed)
-            self._claims.emit(Reaped(tuple(each.id for each in reaped), crashed))
+        for event in reaped_events(reaped):
+            self._claims.emit(event)
         return [each.id for each in reaped]
 
     def rotate(self, complete: float | None = None, failed: float | None = None) -> int:

@@ -68,10 +68,11 @@ def read_signals(parts: Parts, clock: Clock) -> list[QueueSignals]:
     except BackendError:  # there is none, or the store beside a broker does not answer
         return queue_signals(counts, ages, None, None)
     rates: Counter[str] = Counter()
+    serving = Counter(queue for worker in workers if not worker.draining_since for queue in worker.queues)
     for worker in workers:
         rates.update(dict.fromkeys(worker.queues, 0))
         rates.update(worker.rates)
-    return queue_signals(counts, ages, rates, _before(workers, clock.now()))
+    return queue_signals(counts, ages, rates, _before(workers, clock.now()), serving)
 
 
 def _before(workers: list[WorkerRecord], now: int) -> EarlierCounts | None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tenure.app.gauges import GaugeReporter
 from tenure.app.manual_worker import Manager
 from tenure.app.notifications import check_jobs
 from tenure.app.open_backends import OpenBackend, OpenBackends, Sealer
@@ -81,6 +82,9 @@ class Runtime:
         location = location_for_children(place, found, location or app.settings.app)
         workers = self._builder.for_backend(app.open_backend())
         place.workers.add(worker := workers.worker(found, options, location, app.cron.companions()))
+        gauge = getattr(app.metrics, "gauge", None)
+        if callable(gauge) and not options.only_suspects:
+            worker.add_role(GaugeReporter(gauge, app))
         return worker
 
     def suspects_worker(self, lane: Lane, location: str | None) -> Worker:

@@ -22,14 +22,15 @@ from typing import Self
 
 import msgspec
 
+from tenure import __version__
 from tenure.app import Tenure
-from tenure.app.results import read_signals
+from tenure.app.gauges import read_gauges
 from tenure.cli.errors import CommandError
-from tenure.errors import BackendError
 from tenure.metrics.collector import MemoryCollector
-from tenure.metrics.counters import Snapshot, WorkerCounters, merge_snapshots, start_at_zero, take_snapshot
+from tenure.metrics.counters import Gauge, Snapshot, WorkerCounters, merge_snapshots, start_at_zero, take_snapshot
 from tenure.metrics.prometheus import check_installed, render
-from tenure.metrics.queue_signals import Gauge, backend_up_gauge, queue_gauges
+from tenure.worker.gauges import worker_gauges
+from tenure.worker.worker import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ _WORKER_TIMEOUT = 2.0  # for a worker that does not answer its supervisor
 _QUEUES_MIN_AGE = 5.0  # seconds between two reads of the queues, however often the page is requested
 _QUEUES_TIME_FACTOR = 50  # and at least this many times the duration of the last read: slow reads are rare
 _LONGEST_TEMP_FOLDER = 50  # some systems allow only 104 characters for the address of a socket
+_BUILD_INFO: Gauge = ("tenure_build_info", (("version", __version__),), 1.0)
 _WITH_QUEUES = b"queues\n"
 _decode = msgspec.json.Decoder(Snapshot).decode
 ReadSnapshot = Callable[[bool], Snapshot]
@@ -54,14 +56,16 @@ def serve_supervisor_metrics(stack: ExitStack, host: str, port: int) -> tuple["M
     return stack.enter_context(server), folder
 
 
-def serve_worker_metrics(stack: ExitStack, app: Tenure, queues: Iterable[str], host: str, port: int) -> "MetricsServer":
-    """Serve the page of this worker."""
-    return stack.enter_context(MetricsServer(host, port, AppMetrics(app, queues).snapshot))
+def serve_worker_metrics(
+    stack: ExitStack, app: Tenure, queues: Iterable[str], host: str, port: int, worker: Worker | None = None
+) -> "MetricsServer":
+    """Serve the page of this process, with the gauges of its worker if it has one."""
+    return stack.enter_context(MetricsServer(host, port, AppMetrics(app, queues, worker).snapshot))
 
 
-def answer_supervisor(stack: ExitStack, app: Tenure, queues: Iterable[str], folder: Path) -> None:
+def answer_supervisor(stack: ExitStack, app: Tenure, queues: Iterable[str], folder: Path, worker: Worker) -> None:
     """Let the supervisor of this worker read its metrics."""
-    metrics = AppMetrics(app, queues)
+    metrics = AppMetrics(app, queues, worker)
     stack.enter_context(SnapshotServer(folder, lambda queues: metrics.snapshot(queues=queues)))
 
 
@@ -139,7 +143,9 @@ def _page_handler(read: Callable[[], Snapshot]) -> type[BaseHTTPRequestHandler]:
             if self.path.partition("?")[0] not in ("/", "/metrics"):
                 self.send_error(404)
                 return
-            page, kind = render(read(), self.headers.get("Accept", ""))
+            snapshot = read()
+            snapshot = msgspec.structs.replace(snapshot, gauges=(*snapshot.gauges, _BUILD_INFO))
+            page, kind = render(snapshot, self.headers.get("Accept", ""))
             self.send_response(200)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(page)))
@@ -161,9 +167,10 @@ class AppMetrics:
     The queues are read from the backend again only after a while.
     """
 
-    def __init__(self, app: Tenure, queues: Iterable[str] = ()) -> None:
+    def __init__(self, app: Tenure, queues: Iterable[str] = (), worker: Worker | None = None) -> None:
         """`queues` appear on the page from the start, with counters of 0."""
         self._app = app
+        self._worker = worker
         self._lock = threading.Lock()
         self._read_again_at = 0.0
         self._gauges: tuple[Gauge, ...] = ()
@@ -173,25 +180,20 @@ class AppMetrics:
     def snapshot(self, *, queues: bool = True) -> Snapshot:
         """Without `queues`, only what this process counted."""
         counted = take_snapshot(self._collector)
-        return msgspec.structs.replace(counted, gauges=self._queue_gauges()) if queues else counted
+        return msgspec.structs.replace(
+            counted,
+            gauges=self._queue_gauges() if queues else (),
+            worker_gauges=() if self._worker is None else worker_gauges(self._worker),
+        )
 
     def _queue_gauges(self) -> tuple[Gauge, ...]:
         with self._lock:
             started = time.monotonic()
             if started >= self._read_again_at:
-                self._gauges = self._read_queues()
+                self._gauges = read_gauges(self._app)
                 now = time.monotonic()
                 self._read_again_at = now + max(_QUEUES_MIN_AGE, _QUEUES_TIME_FACTOR * (now - started))
             return self._gauges
-
-    def _read_queues(self) -> tuple[Gauge, ...]:
-        try:
-            parts = self._app.parts()
-            found = [] if parts.queues is None else read_signals(parts, self._app.clock)
-        except BackendError as error:
-            logger.warning("the metrics page shows no queues, because they cannot be read: %s", error)
-            return (backend_up_gauge(False),)
-        return (backend_up_gauge(True), *queue_gauges(found))
 
 
 def _collector_of(app: Tenure) -> MemoryCollector:
@@ -227,7 +229,8 @@ class SnapshotServer:
         """Write the last snapshot before closing the socket; otherwise the supervisor assumes a crash."""
         with suppress(OSError):  # the supervisor may have ended and removed its folder
             draft = self._last.with_suffix(".draft")
-            draft.write_bytes(msgspec.json.encode(self._read(False)))
+            last = msgspec.structs.replace(self._read(False), worker_gauges=())
+            draft.write_bytes(msgspec.json.encode(last))
             draft.rename(self._last)
         self._server.shutdown()
         self._server.server_close()
@@ -264,7 +267,7 @@ class WorkerSnapshots:
             return None
         except (OSError, msgspec.MsgspecError):  # the worker is busy or is ending now
             return self._latest.get(path.stem)
-        self._latest[path.stem] = msgspec.structs.replace(answer, gauges=())
+        self._latest[path.stem] = msgspec.structs.replace(answer, gauges=(), worker_gauges=())
         return answer
 
     def _add_ended(self) -> None:

@@ -3,13 +3,25 @@
 Snapshot holds the metrics of a process at one moment; processes send snapshots to each other and add them up.
 """
 
+import operator
 from collections import Counter
 from collections.abc import Iterable
 from typing import TypeVar
 
 from msgspec import Struct
 
-from tenure.events import Event, Leased, LeaseLost, NotBuried, Notified, Reaped, Settled, Settlement, Status
+from tenure.events import (
+    Event,
+    Leased,
+    LeaseLost,
+    NotBuried,
+    Notified,
+    OutboxRelayed,
+    Reaped,
+    Settled,
+    Settlement,
+    Status,
+)
 from tenure.metrics.collector import Collector, MemoryCollector, Series, batch_observer
 
 _TIMEOUT_REASONS = ("timed_out", "timeout")  # of an attempt that will be retried, and of the last attempt
@@ -24,7 +36,8 @@ _COUNTERS = {
 }
 _DEAD_LETTER_FAILED = "jobs_dlq_failed"
 BY_QUEUE = (
-    *("jobs_fetched", "jobs_failed", "jobs_rejected_signature", "jobs_timed_out", _DEAD_LETTER_FAILED),
+    *("jobs_fetched", "jobs_failed", "jobs_rejected_signature", "jobs_timed_out", "jobs_crashed", "leases_reaped"),
+    _DEAD_LETTER_FAILED,
     *_COUNTERS.values(),
 )
 
@@ -46,20 +59,26 @@ class WorkerCounters:
         elif isinstance(event, LeaseLost):
             self._collector.increment("leases_lost", len(event.ids), verb=event.verb)
         elif isinstance(event, Reaped):
-            self._collector.increment("leases_reaped", len(event.ids))
-            self._collector.increment("jobs_crashed", len(event.crashed))
+            self._collector.increment("leases_reaped", len(event.ids), queue=event.queue)
+            self._collector.increment("jobs_crashed", len(event.crashed), queue=event.queue)
         elif isinstance(event, Notified):
             labels = {"notification": event.notification, "outcome": event.outcome}
             self._collector.increment("notifications", event.count, **labels)
+        elif isinstance(event, OutboxRelayed):
+            labels = {"outbox": event.outbox, "backend": event.backend}
+            for name in ("relayed", "dropped", "refused"):
+                self._collector.increment(f"tenure_outbox_{name}_jobs", getattr(event, name), **labels)
 
     def _count_settled(self, settlements: tuple[Settlement, ...]) -> None:
         self._collector.observe("settle_batch", len(settlements))
-        kinds = Counter([(each.queue, each.status, each.failed, each.reason) for each in settlements])
-        for (queue, status, failed, reason), count in kinds.items():
+        kinds = Counter([(each.queue, each.status, each.failed, each.reason, each.crashed) for each in settlements])
+        for (queue, status, failed, reason, crashed), count in kinds.items():
             if status in _COUNTERS:
                 self._collector.increment(_COUNTERS[status], count, queue=queue)
             if failed:
                 self._collector.increment("jobs_failed", count, queue=queue)
+            if crashed:
+                self._collector.increment("jobs_crashed", count, queue=queue)
             if reason == "bad_signature":
                 self._collector.increment("jobs_rejected_signature", count, queue=queue)
             if failed and reason in _TIMEOUT_REASONS:
@@ -80,9 +99,13 @@ def start_at_zero(collector: Collector, queues: Iterable[str]) -> None:
     for queue in queues:
         for name in BY_QUEUE:
             collector.increment(name, 0, queue=queue)
+    for verb in ("settle", "renew"):
+        collector.increment("leases_lost", 0, verb=verb)
 
 
 Labels = tuple[tuple[str, str], ...]
+Gauge = tuple[str, Labels, float]
+LAST_BEAT = "tenure_worker_last_beat_timestamp_seconds"  # of several workers, the oldest counts
 T = TypeVar("T")
 
 
@@ -99,11 +122,15 @@ class Buckets(Struct, array_like=True, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """Counters and histograms grow until their process ends; gauges are present values."""
+    """Counters and histograms grow until their process ends; gauges are present values.
+
+    `gauges` are about the queues, so all processes report the same ones; `worker_gauges` are about one process.
+    """
 
     counters: tuple[tuple[str, Labels, float], ...] = ()
     histograms: tuple[tuple[str, Labels, Buckets], ...] = ()
-    gauges: tuple[tuple[str, Labels, float], ...] = ()
+    gauges: tuple[Gauge, ...] = ()
+    worker_gauges: tuple[Gauge, ...] = ()
 
 
 def take_snapshot(collector: MemoryCollector) -> Snapshot:
@@ -114,10 +141,11 @@ def take_snapshot(collector: MemoryCollector) -> Snapshot:
 
 
 def merge_snapshots(snapshots: Iterable[Snapshot]) -> Snapshot:
-    """The sums of counters and histograms; of each gauge the last value, because all processes report the same one."""
+    """The sums of all but the gauges about the queues, of which the last value counts, and of the oldest beat."""
     counters: dict[Series, float] = {}
     histograms: dict[Series, Buckets] = {}
     gauges: dict[Series, float] = {}
+    of_workers: dict[Series, float] = {}
     for snapshot in snapshots:
         for name, labels, value in snapshot.counters:
             series = Series(name, labels)
@@ -126,7 +154,11 @@ def merge_snapshots(snapshots: Iterable[Snapshot]) -> Snapshot:
             series = Series(name, labels)
             histograms[series] = histograms[series] + buckets if series in histograms else buckets
         gauges.update((Series(name, labels), value) for name, labels, value in snapshot.gauges)
-    return Snapshot(_rows(counters), _rows(histograms), _rows(gauges))
+        for name, labels, value in snapshot.worker_gauges:
+            before = of_workers.get(series := Series(name, labels))
+            merge = min if name == LAST_BEAT else operator.add
+            of_workers[series] = value if before is None else merge(before, value)
+    return Snapshot(_rows(counters), _rows(histograms), _rows(gauges), _rows(of_workers))
 
 
 def _rows(values: dict[Series, T]) -> tuple[tuple[str, Labels, T], ...]:

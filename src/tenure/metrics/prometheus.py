@@ -1,4 +1,7 @@
-"""The metrics page: a snapshot as Prometheus text, or as OpenMetrics on request; needs `tenure[metrics]`."""
+"""The metrics page: a snapshot as Prometheus text, or as OpenMetrics on request; needs `tenure[metrics]`.
+
+Every name on the page begins with `tenure_`; names of the app's own counters begin with `tenure_app_`.
+"""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +10,10 @@ from typing import Any
 from tenure.errors import SettingsError
 from tenure.metrics.counters import Buckets, Snapshot
 
-_NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_:]")
+_NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_]")  # colons are for the names of recording rules
+_PREFIX = "tenure_"
+_APP_PREFIX = "tenure_app_"
+_WITH_UNIT = {"settle_batch": "settle_batch_jobs", "fetch_batch": "fetch_batch_jobs"}
 HELP = {
     "jobs_fetched": "Leases taken",
     "jobs_succeeded": "Jobs that succeeded",
@@ -21,9 +27,10 @@ HELP = {
     "jobs_expired": "Jobs that were too late to run",
     "jobs_timed_out": "Attempts that ran past their timeout",
     "jobs_dlq_failed": "Jobs that could not be moved to the dead letters at once",
-    "jobs_crashed": "Jobs that were charged a crash because their worker vanished",
+    "jobs_crashed": "Crashes that were charged to jobs: their process died, or their worker vanished",
     "jobs_age_seconds": "How long jobs waited for their first attempt",
     "jobs_exec_seconds": "How long attempts ran",
+    "notifications": "Notices of notifications, by what became of them",
     "leases_lost": "Settlements and renewals that were refused",
     "leases_renewed": "Renewals of leases",
     "leases_reaped": "Leases of workers that vanished",
@@ -43,9 +50,22 @@ HELP = {
     "queue_settle_duration_seconds": "How long the backend took to settle a batch",
     "tenure_queue_jobs": "Jobs that have not ended, or are dead, by state",
     "tenure_queue_oldest_age_seconds": "How long the oldest job that could start has waited",
-    "tenure_queue_arrival_rate": "Jobs that arrive, per second",
-    "tenure_queue_service_rate": "Jobs that end, per second",
+    "tenure_queue_arrival_jobs_per_second": "Jobs that arrive, per second",
+    "tenure_queue_service_jobs_per_second": "Jobs that end, per second",
     "tenure_queue_drain_seconds": "How long the ready jobs take at the present rate",
+    "tenure_queue_workers": "Live workers that lease from the queue",
+    "tenure_worker_processes": "Workers behind this page",
+    "tenure_worker_slots": "Jobs that the workers behind this page can run at a time",
+    "tenure_worker_running_jobs": "Jobs that run now",
+    "tenure_worker_leases": "Leases that the workers hold, of running jobs and of others",
+    "tenure_worker_memory_bytes": "Resident memory of the workers and of the processes that run their jobs",
+    "tenure_worker_last_beat_timestamp_seconds": "When the slowest loop of the workers last came round",
+    "tenure_build_info": "The version of Tenure; the value is always 1",
+    "tenure_outbox_jobs": "Jobs that wait in an outbox, by the backend that they are for",
+    "tenure_outbox_oldest_age_seconds": "How long the oldest job has waited in an outbox",
+    "tenure_outbox_relayed_jobs": "Jobs that the relay moved from an outbox to their backend",
+    "tenure_outbox_dropped_jobs": "Jobs of an outbox that were dropped because their unique text was taken",
+    "tenure_outbox_refused_jobs": "Tries at which a backend refused a job of an outbox",
     "tenure_backend_up": "Whether the backend answered the query for its queues",
 }
 
@@ -58,6 +78,14 @@ def render(snapshot: Snapshot, accept: str = "") -> tuple[bytes, str]:
 
 def check_installed() -> None:
     _exposition()
+
+
+def page_name(name: str) -> str:
+    """The name of a family on the page, for the name of a counter, a histogram or a gauge; without `_total`."""
+    plain = _NOT_ALLOWED.sub("_", name)
+    if name not in HELP:
+        return f"{_APP_PREFIX}{plain}"
+    return plain if plain.startswith(_PREFIX) else f"{_PREFIX}{_WITH_UNIT.get(plain, plain)}"
 
 
 def _exposition() -> Any:
@@ -82,7 +110,7 @@ class _Families:
         families: dict[str, Any] = {}
 
         def family(name: str, kind: str) -> Any:
-            plain = _NOT_ALLOWED.sub("_", name)
+            plain = page_name(name)
             plain = plain.removesuffix("_total") if kind == "counter" else plain
             if plain in families and families[plain].type != kind:  # a metric of the app has the same name
                 plain = f"{plain}_{kind}"
@@ -93,7 +121,7 @@ class _Families:
         for name, labels, value in self._snapshot.counters:
             found = family(name, "counter")
             found.add_sample(f"{found.name}_total", _allowed(labels), value)
-        for name, labels, value in self._snapshot.gauges:
+        for name, labels, value in (*self._snapshot.gauges, *self._snapshot.worker_gauges):
             found = family(name, "gauge")
             found.add_sample(found.name, _allowed(labels), value)
         for name, labels, buckets in self._snapshot.histograms:

@@ -6,9 +6,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from tenure.events import LIVE_STATES
-from tenure.metrics.counters import Labels
+from tenure.metrics.counters import Gauge
 
-Gauge = tuple[str, Labels, float]
 _MIN_INTERVAL = 5.0  # seconds: over a shorter time the arrival rate means little
 
 
@@ -17,7 +16,7 @@ class QueueSignals(Struct, frozen=True, kw_only=True):
 
     `oldest_age` is how many seconds the oldest job that could start has waited.
     `seconds_to_drain` is how long the ready jobs take at this rate, and so about how long a new job waits;
-    None if no job is being done.
+    None if no job is being done. `workers` are the live workers that lease from the queue.
     """
 
     queue: str
@@ -30,6 +29,7 @@ class QueueSignals(Struct, frozen=True, kw_only=True):
     arrival_rate: float | None
     service_rate: float | None
     seconds_to_drain: float | None
+    workers: int | None = None
 
 
 class EarlierCounts(NamedTuple):
@@ -44,10 +44,21 @@ def queue_signals(
     ages: Mapping[str, float] | None,
     rates: Mapping[str, float] | None,
     before: EarlierCounts | None,
+    workers: Mapping[str, int] | None = None,
 ) -> list[QueueSignals]:
     """The signals of all queues, by name; arrival rate = service rate + growth of the queue."""
     queues = sorted({*counts, *(() if rates is None else rates)})
-    return [_signals_of(queue, counts.get(queue, {}), ages, rates, before) for queue in queues]
+    return [
+        _signals_of(
+            queue,
+            counts.get(queue, {}),
+            ages,
+            rates,
+            before,
+            None if workers is None else workers.get(queue, 0),
+        )
+        for queue in queues
+    ]
 
 
 def _signals_of(
@@ -56,6 +67,7 @@ def _signals_of(
     ages: Mapping[str, float] | None,
     rates: Mapping[str, float] | None,
     before: EarlierCounts | None,
+    workers: int | None,
 ) -> QueueSignals:
     ready = counts.get("ready", 0)
     service = None if rates is None else rates.get(queue, 0.0)
@@ -76,6 +88,7 @@ def _signals_of(
         arrival_rate=arrival,
         service_rate=service,
         seconds_to_drain=drain,
+        workers=workers,
     )
 
 
@@ -87,9 +100,10 @@ def queue_gauges(signals: Iterable[QueueSignals]) -> Iterator[Gauge]:
             yield "tenure_queue_jobs", (*labels, ("state", state)), getattr(each, state)
         known = {
             "tenure_queue_oldest_age_seconds": each.oldest_age,
-            "tenure_queue_arrival_rate": each.arrival_rate,
-            "tenure_queue_service_rate": each.service_rate,
+            "tenure_queue_arrival_jobs_per_second": each.arrival_rate,
+            "tenure_queue_service_jobs_per_second": each.service_rate,
             "tenure_queue_drain_seconds": each.seconds_to_drain,
+            "tenure_queue_workers": each.workers,
         }
         yield from ((name, labels, value) for name, value in known.items() if value is not None)
 

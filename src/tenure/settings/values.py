@@ -9,7 +9,7 @@ from tenure.permissions import Command, Event, Http, Scope, Shell
 from tenure.recipients import Mail, Notification
 from tenure.redaction import SENSITIVE
 
-_SECRET = frozenset({"keys", "url", "url_override", "store", "backends", "dashboard"})
+_SECRET = frozenset({"keys", "url", "url_override", "store", "backends", "outboxes", "dashboard"})
 
 
 class Retention(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -122,6 +122,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     `backends`. The option `--url` of a command goes before it; `store` and `backends` stay as they are."""
     backends: dict[str, str] = {}
     """More backends by name, for `enqueue(job, backend="name")`."""
+    outboxes: tuple[str, ...] = ()
+    """The databases of applications whose [outbox](../how-to/outbox.md) a relay empties: URLs of SQLite, PostgreSQL,
+    MySQL or MariaDB."""
     store: str | None = None
     """Where guards are stored, a URL or a name from `backends`; by default the backend itself. For brokers such as
     Beanstalkd it also stores the list of workers, records of jobs, statistics and the ledger of schedules; a broker
@@ -185,13 +188,16 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How many jobs a child process, or an `inline` worker, runs before it is replaced; none means no limit."""
     max_memory: float | None = None
     """Megabytes above which a child process, or an `inline` worker, is replaced after a job; none means no limit."""
+    probe_path: str | None = None
+    """A file in which a worker, a supervisor, a scheduler or a relay writes its state for `tenure health --probe`, see
+    [run in containers](../how-to/run-in-containers.md#probes); give each of them its own."""
     refresh_interval: float = 300.0
     """The time between two calls of `refresh` on a queue class."""
     hook_timeout: float = 60.0
     """How long one call of `setup` or `refresh` may take before it is interrupted."""
     metrics: str | None = "memory"
-    """Where [counters](events-and-metrics.md#counters) go: `memory`, `none`, or `module:attribute` of your own
-    collector; an empty variable means `none`."""
+    """Where [counters](events-and-metrics.md#counters) go: `memory`, `none`, `statsd://host:port` (see
+    [StatsD](../how-to/use-statsd.md)), or `module:attribute` of your own collector; an empty variable means `none`."""
     tracing: bool = False
     """Whether enqueues and runs become OpenTelemetry spans, see [trace jobs](../how-to/monitor.md#trace-jobs)."""
     log_format: str = "pretty"

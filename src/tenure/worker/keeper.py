@@ -8,10 +8,10 @@ could not be renewed in time. The guard keeper and the reaper, each in a thread 
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tenure.backends.contract import Backend
-from tenure.backends.messages import Lease
+from tenure.backends.messages import Lease, ReapedLease
 from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError
 from tenure.events import LeaseLost, Listeners, Reaped
@@ -215,8 +215,8 @@ class Reaper:
         reaped = self._backend.reap(self._options.queues, suspect_after=self._options.suspect_after)
         if reaped:
             logger.warning("%d leases of vanished workers expired; their jobs are ready again", len(reaped))
-            crashed = tuple(each.id for each in reaped if each.crashed)
-            self._listeners.emit(Reaped(tuple(each.id for each in reaped), crashed))
+            for event in reaped_events(reaped):
+                self._listeners.emit(event)
 
     def _clock_jumped(self, now: float) -> bool:
         """After a jump of the wall clock, live leases may look expired: wait one lease until all are renewed."""
@@ -230,3 +230,10 @@ class Reaper:
 
     def _wall_minus_monotonic(self) -> float:
         return self._clock.now() / MICROSECOND - self._clock.monotonic()
+
+
+def reaped_events(reaped: Sequence[ReapedLease]) -> Iterator[Reaped]:
+    """One event for each queue."""
+    for queue in dict.fromkeys(each.queue for each in reaped):
+        ours = [each for each in reaped if each.queue == queue]
+        yield Reaped(queue, tuple(each.id for each in ours), tuple(each.id for each in ours if each.crashed))

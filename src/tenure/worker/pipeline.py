@@ -332,7 +332,17 @@ def settlement(verdict: Verdict) -> Settlement:
         return Settlement(
             lease.id, lease.queue, status_of(verdict), lease.attempts + 1, verdict.reason, False, verdict.run
         )
-    failed = isinstance(verdict, (Nack, Abandon)) and verdict.charge in ("attempt", "crash")
+    charge = verdict.charge if isinstance(verdict, (Nack, Abandon)) else None
     run, failure = (None, None) if isinstance(verdict, Park) else (verdict.run, verdict.failure)
     error = f"{failure.type}: {failure.message}" if failure else None
-    return Settlement(lease.id, lease.queue, status_of(verdict), lease.attempts + 1, verdict.reason, failed, run, error)
+    return Settlement(
+        lease.id,
+        lease.queue,
+        status_of(verdict),
+        lease.attempts + 1,
+        verdict.reason,
+        charge in ("attempt", "crash"),
+        run,
+        error,
+        charge == "crash",
+    )

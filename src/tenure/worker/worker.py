@@ -178,6 +178,11 @@ class Worker:
         """How many jobs of each queue it holds."""
         return self._held.by_queue()
 
+    @property
+    def slots(self) -> int:
+        """How many jobs it can run at a time."""
+        return sum(lane.lane.concurrency for lane in self._lanes)
+
     def running(self) -> list[tuple[Lane, Attempt, float]]:
         """The attempts that run, each with its lane and its start by the monotonic clock."""
         return [(lane.lane, attempt, start) for lane in self._lanes for attempt, start in lane.runner.running()]

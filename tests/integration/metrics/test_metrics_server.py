@@ -56,7 +56,7 @@ def counted(snapshot):
 
 def test_a_page_is_served_on_loopback_to_who_asks_for_metrics():
     with MetricsServer("127.0.0.1", 0, lambda: counting(3)(True)) as page:
-        assert fetched(page.url)["jobs_succeeded_total", "mail"] == 3
+        assert fetched(page.url)["tenure_jobs_succeeded_total", "mail"] == 3
         with pytest.raises(urllib.error.HTTPError, match="404"):
             fetched(page.url.replace("metrics", "secrets"))
 
@@ -72,7 +72,7 @@ def test_a_reader_that_hangs_does_not_keep_others_from_reading():
     with MetricsServer("127.0.0.1", 0, lambda: counting(3)(True)) as page:
         host, port = page.url.split("/")[2].split(":")
         with socket.create_connection((host, int(port))):
-            assert fetched(page.url)["jobs_succeeded_total", "mail"] == 3
+            assert fetched(page.url)["tenure_jobs_succeeded_total", "mail"] == 3
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_slow_clients_use_a_limited_number_of_connections_and_threads(slow_page,
 
 def can_be_fetched(url):
     try:
-        return fetched(url)["jobs_succeeded_total", "mail"] == 3
+        return fetched(url)["tenure_jobs_succeeded_total", "mail"] == 3
     except (OSError, http.client.HTTPException):
         return False
 

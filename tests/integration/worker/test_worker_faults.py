@@ -200,7 +200,7 @@ def test_reaped_leases_are_told(app, clock, run_within):
     app.backend.lease(["default"], limit=1, seconds=15)
     clock.advance(16)
     assert run_within(app.worker(max=1)) == {"acked": 1}
-    assert [event for event in events if isinstance(event, Reaped)] == [Reaped((id,), ())]
+    assert [event for event in events if isinstance(event, Reaped)] == [Reaped("default", (id,), ())]
 
 
 def test_a_jump_of_the_wall_clock_reaps_nobody(app, clock):

@@ -11,9 +11,11 @@ import subprocess
 import sys
 
 from tests.support.browser.chromium import CHROMIUM, Chromium, is_complete
+from tests.support.promtool import PROMTOOL, Promtool, find_promtool
 from tests.support.servers.kinds import KINDS, Kind, find_programs, pgbouncer
 from tests.support.servers.packages import UNPACKED, fetch
 from tests.support.servers.server import Missing, started
+from tests.support.servers.shells import SHELLS, Shell, find_shell
 
 
 def main() -> int:
@@ -29,17 +31,22 @@ def main() -> int:
 
 
 def fetch_missing() -> int:
-    """Fetch what is neither named nor installed, Chromium too; a failure counts only where everything is expected."""
+    """Fetch what is neither named nor installed, Chromium and shells too; a failure counts only if CI=true."""
     failed = False
     for kind in (*KINDS.values(), pgbouncer(upstream=0)):
         if not os.environ.get(kind.variable) and not find_programs(kind, UNPACKED):
             failed |= not is_fetched(kind)
     if not is_complete():
         failed |= not is_fetched(CHROMIUM)
+    if find_promtool() is None:
+        failed |= not is_fetched(PROMTOOL)
+    for shell in SHELLS:
+        if find_shell(shell) is None:
+            failed |= not is_fetched(shell)
     return int(failed and os.environ.get("CI") == "true")
 
 
-def is_fetched(kind: Kind | Chromium) -> bool:
+def is_fetched(kind: Kind | Chromium | Promtool | Shell) -> bool:
     print(f"Fetching {kind.name}", flush=True)  # noqa: T201
     try:
         fetch(kind)

@@ -51,6 +51,35 @@ def test_a_collector_of_ones_own_is_told_what_workers_and_backends_do():
         assert {"jobs_succeeded", "jobs_exec_seconds", "queue_enqueue_total", "queue_ack_total"} <= app.metrics.names
 
 
+class GaugeCollector(MemoryCollector):
+    """Takes gauges too, and fails if it is told to."""
+
+    def __init__(self, error=None):
+        super().__init__()
+        self.gauges = {}
+        self.error = error
+
+    def gauge(self, name, value, **labels):
+        if self.error:
+            raise self.error
+        self.gauges[name, *labels.values()] = value
+
+
+def test_a_collector_that_takes_gauges_gets_those_of_the_queues_from_each_worker():
+    with Tenure("memory://", metrics=GaugeCollector()) as app:
+        app.job(name="wait")(lambda: None).using(queue="other").enqueue()
+        run_one(app)
+        assert app.metrics.gauges["tenure_backend_up",] == 1
+        assert app.metrics.gauges["tenure_queue_jobs", "other", "ready"] == 1
+
+
+def test_a_collector_that_fails_to_take_gauges_stops_no_worker(caplog):
+    with Tenure("memory://", metrics=GaugeCollector(ValueError("full"))) as app:
+        run_one(app)
+        assert app.metrics.snapshot()["counters"]["jobs_succeeded|queue=default"] == 1
+    assert "the gauges could not be passed to the collector" in caplog.text
+
+
 def test_a_collector_may_be_named_by_the_setting(monkeypatch):
     assert isinstance(Tenure("memory://", metrics="tenure.metrics.collector:MemoryCollector").metrics, MemoryCollector)
 
@@ -58,7 +87,7 @@ def test_a_collector_may_be_named_by_the_setting(monkeypatch):
 @pytest.mark.parametrize(
     ("setting", "complaint"),
     [
-        ("prometheus", "must be memory, none or module:attribute"),
+        ("prometheus", "must be memory, none, statsd://host:port or module:attribute"),
         ("no_such_module:Collector", "cannot load the collector .* ModuleNotFoundError"),
         ("tenure.events:Status", "cannot load the collector .* TypeError"),
         ("tenure.metrics.collector:MAX_SERIES", "has no increment and no observe and no snapshot"),

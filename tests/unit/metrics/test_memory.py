@@ -125,11 +125,11 @@ def test_timeouts_lost_leases_reaps_and_batches_are_counted(collector, counters)
     dead = Settlement("2", "mail", Status.DEAD_LETTERED, 2, "timeout", True)
     counters(Settled((late, dead)))
     counters(LeaseLost(("1", "2"), "renew"))
-    counters(Reaped(("1", "2", "3"), ("3",)))
+    counters(Reaped("mail", ("1", "2", "3"), ("3",)))
     found = collector.snapshot()
     assert found["counters"]["jobs_timed_out|queue=mail"] == 2
     assert found["counters"]["leases_lost|verb=renew"] == 2
-    assert (found["counters"]["leases_reaped"], found["counters"]["jobs_crashed"]) == (3, 1)
+    assert (found["counters"]["leases_reaped|queue=mail"], found["counters"]["jobs_crashed|queue=mail"]) == (3, 1)
     assert found["histograms"]["settle_batch"] == {"count": 1, "sum": 2, "min": 2, "max": 2}
 
 

@@ -185,7 +185,7 @@ def test_a_job_is_stopped_in_time_while_the_backend_does_not_answer(keeper, back
 def test_an_expired_lease_of_another_worker_is_reaped(reaper, backend, clock, lease, events):
     clock.advance(16)
     reaper.tick()
-    assert events == [Reaped(("1",), ())]
+    assert events == [Reaped("q", ("1",), ())]
     assert backend.jobs.find("1").state == "ready"
 
 

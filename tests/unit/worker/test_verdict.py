@@ -242,7 +242,9 @@ def test_each_verdict_has_its_status(lease_of, kind, facts, status, failed):
     verdict = kind(lease=lease_of(attempts=1), **facts)
 
     assert status_of(verdict) is status
-    assert settlement(verdict) == Settlement("id-1", "default", status, 2, facts.get("reason"), failed)
+    crashed = facts.get("charge") == "crash"
+    reason = facts.get("reason")
+    assert settlement(verdict) == Settlement("id-1", "default", status, 2, reason, failed, crashed=crashed)
 
 
 def test_listeners_learn_the_error_of_a_failure(lease_of):

@@ -36,6 +36,7 @@ from tenure.cli.process.signals import SignalHandlers
 from tenure.cli.process.watchdog import WatchdogReporter
 from tenure.cli.work_progress import WorkProgress, count_dead
 from tenure.settings import load
+from tenure.supervisor.probe_file import StateNotifier
 from tenure.supervisor.sd_notify import SystemdNotifier
 from tenure.worker.lane import RUNNERS, Lane, RunnerKind
 from tenure.worker.worker import Worker
@@ -57,6 +58,7 @@ class WorkOptions:
     runner: RunnerKind | None
     concurrency: int | None
     with_cron: bool
+    with_outbox: bool
     processes: int | None
     stop_grace: float | None
     recycle_after: int | None
@@ -100,6 +102,7 @@ class WorkOptions:
     "--runner", type=click.Choice(RUNNERS), help="Where handlers run; by default process: in child processes.",
 )  # fmt: skip
 @click.option("--with-cron", is_flag=True, help="Run the scheduler too, as tenure cron work does.")
+@click.option("--with-outbox", is_flag=True, help="Run the relay of the outboxes too, as tenure outbox work does.")
 @click.option("--processes", type=click.IntRange(min=1), metavar="N", help="Keep N worker processes running.")
 @click.option(
     "--stop-grace", type=click.FloatRange(min=0, max=math.inf, max_open=True), metavar="SECONDS",
@@ -172,7 +175,10 @@ def _supervise(ctx: click.Context, options: WorkOptions, log: LogFileHandler | N
         stack.enter_context(file_watcher() if options.reload else nullcontext())
         arguments = _command_line(ctx, without=_SUPERVISOR_OPTIONS, more=for_workers)
         silent = log is not None and log.is_stderr
-        return worker_processes.supervise(arguments, options.processes or 1, bounded=options.is_bounded, silent=silent)
+        notifier = StateNotifier(os.environ, settings.probe_path)
+        return worker_processes.supervise(
+            arguments, options.processes or 1, notifier=notifier, bounded=options.is_bounded, silent=silent
+        )
 
 
 def _run_worker(ctx: click.Context, options: WorkOptions, log: LogFileHandler | None) -> int:
@@ -185,12 +191,16 @@ def _run_worker(ctx: click.Context, options: WorkOptions, log: LogFileHandler | 
         os.environ[CONSOLE_VARIABLE] = describe_console(ctx.find_root().params["verbose"])
         ctx.call_on_close(lambda: os.environ.pop(CONSOLE_VARIABLE, None))
         lanes = _lanes(app, options)
+        is_part = options.shares_terminal or options.suspects  # of a supervisor or a worker that writes the probe file
+        notifier = StateNotifier(os.environ, None if is_part else app.settings.probe_path)
         if not options.is_bounded:
-            wait_for_backend(app)
+            wait_for_backend(app, notifier)
         worker = _worker(app, lanes, options)
         if options.with_cron:
             worker.add_role(app.cron.loop())
-        signals = _run_until_stopped(app, worker, lanes, options)
+        if options.with_outbox:
+            worker.add_role(app.outboxes.relay())
+        signals = _run_until_stopped(app, worker, lanes, options, notifier)
         dead = count_dead(worker.tally) or worker.suspects_failed
     if not (signals.stop_requested or options.is_bounded):
         if log:
@@ -210,9 +220,10 @@ def _worker(app: Tenure, lanes: Sequence[Lane], options: WorkOptions) -> Worker:
     )
 
 
-def _run_until_stopped(app: Tenure, worker: Worker, lanes: Sequence[Lane], options: WorkOptions) -> SignalHandlers:
+def _run_until_stopped(
+    app: Tenure, worker: Worker, lanes: Sequence[Lane], options: WorkOptions, notifier: StateNotifier
+) -> SignalHandlers:
     """Run the worker to its end, with progress and metrics; the result knows whether a signal stopped it."""
-    notifier = SystemdNotifier(os.environ)
     with ExitStack() as stack:
         grace, style = app.settings.stop_grace, app.settings.log_format
         print_line = None if options.quiet else partial(print_from_signal_handler, style=style)
@@ -223,19 +234,19 @@ def _run_until_stopped(app: Tenure, worker: Worker, lanes: Sequence[Lane], optio
             progress = WorkProgress(app, worker, sys.stdout, is_shared=options.shares_terminal)
             stack.enter_context(progress)
             progress.print_start(lanes, os.getpid())
-        _serve_metrics(stack, app, lanes, options)
+        _serve_metrics(stack, app, worker, lanes, options)
         worker.run()
     return signals
 
 
-def _serve_metrics(stack: ExitStack, app: Tenure, lanes: Sequence[Lane], options: WorkOptions) -> None:
+def _serve_metrics(stack: ExitStack, app: Tenure, worker: Worker, lanes: Sequence[Lane], options: WorkOptions) -> None:
     """Answer the supervisor, or serve the page of this worker, if the options ask for it."""
     queues = [queue for lane in lanes for queue in lane.queues]
     if options.metrics_folder is not None:
-        metrics_server.answer_supervisor(stack, app, queues, Path(options.metrics_folder))
+        metrics_server.answer_supervisor(stack, app, queues, Path(options.metrics_folder), worker)
     elif options.metrics_port is not None:
         host, port = options.metrics_host, options.metrics_port
-        server = metrics_server.serve_worker_metrics(stack, app, queues, host, port)
+        server = metrics_server.serve_worker_metrics(stack, app, queues, host, port, worker)
         _print_metrics_url(server, options, app.settings.log_format)
 
 
@@ -254,6 +265,7 @@ def _check_suspects(options: WorkOptions) -> None:
         "--processes": options.processes is not None,
         "--reload": options.reload,
         "--with-cron": options.with_cron,
+        "--with-outbox": options.with_outbox,
     }
     if given := [name for name, is_given in others.items() if is_given]:
         raise CommandError(f"--suspects runs one job at a time until no suspect is left: omit {', '.join(given)}")
