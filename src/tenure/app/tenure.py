@@ -15,6 +15,7 @@ from tenure.app.dead_letters import DeadLetterQueue
 from tenure.app.decorator import Decorator
 from tenure.app.discovery import import_all
 from tenure.app.guards import Guards
+from tenure.app.late_settings import configure
 from tenure.app.open_backends import OpenBackend, OpenBackends, Place, PlaceClock, Sealer
 from tenure.app.override import Override, overridden
 from tenure.app.producer import Producer
@@ -348,6 +349,10 @@ class Tenure:
         self._tracers.append(tracer)
         self.registry.observe(tracer)
         return True
+
+    def configure(self, **settings: Any) -> None:
+        """Change `url`, `backends`, `store`, `keys` or `environment` after the app was made; what is open is closed."""
+        configure(self, self._backends, settings)
 
     def listen(self, listener: Listener) -> None:
         """Call this function with every event."""

@@ -155,10 +155,10 @@ def main() -> None:
     try:
         cli(prog_name="tenure")
     finally:
-        _ignore_handled_signals()
+        ignore_handled_signals()
 
 
-def _ignore_handled_signals() -> None:
+def ignore_handled_signals() -> None:
     """Python removes its handlers when it exits: a late signal would kill a process at the end of a graceful stop."""
     for number in signal.valid_signals() - {signal.SIGCHLD}:  # an ignored SIGCHLD would change how children end
         handler = signal.getsignal(number)
