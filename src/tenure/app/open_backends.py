@@ -109,6 +109,7 @@ class OpenBackends:
 
     def __init__(self, place: Place, run_now: Callable[[Lease, OpenBackend], Verdict], collector: Collector) -> None:
         self.place = place
+        self.before_use: Callable[[], None] | None = None  # see `follow` in override.py
         self._collectors: list[Collector] = []
         if type(collector) is not NoCollector:
             self._collectors.append(collector if type(collector) is MemoryCollector else SafeCollector(collector))
@@ -117,9 +118,13 @@ class OpenBackends:
 
     def url(self, backend: str | None) -> str:
         """The URL of a name from the settings, or the given URL."""
+        if self.before_use is not None:
+            self.before_use()
         return self.place.url(backend)
 
     def get(self, backend: str | None = None) -> OpenBackend:
+        if self.before_use is not None:
+            self.before_use()
         place = self.place
         url = place.url(backend)
         opened = place.opened.get(url)
