@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from tenure.app.cron import Cron
     from tenure.app.jobs import AppJobs
     from tenure.app.manual_worker import Manager
+    from tenure.app.outbox import Outbox
     from tenure.app.runtime import Runtime
     from tenure.cron.builder import ScheduleBuilder, Schedules
     from tenure.cron.publisher import TickPublisher
@@ -213,6 +214,15 @@ class Tenure:
         checked, client = given_job.check_iterable(jobs, "app.enqueue_each"), self._client.on(backend)
         found = self._producer.enqueue_each(checked, backend)
         return [JobHandle(each, client) if isinstance(each, str) else each for each in found]
+
+    def outbox(self, connection: Any) -> "Outbox":
+        """Enqueues jobs for any backend in the transaction of this connection to a SQL database of the application.
+
+        They wait in the table `tenure_outbox` there; a relay (`tenure outbox work`) moves them to their backend.
+        """
+        from tenure.app.outbox import Outbox
+
+        return Outbox(connection, self._backends, self._sealer, self._producer, self._client)
 
     @overload
     def handle(self, id: str, type: type[T], backend: str | None = None) -> JobHandle[T]: ...
