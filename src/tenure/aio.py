@@ -68,6 +68,8 @@ class AsyncApp(Protocol):
 
     def open_backend(self, backend: str | None = None) -> Any: ...
 
+    def enqueue(self, job: Job, /, backend: str | None = None) -> JobHandle[Any]: ...
+
     def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any]]: ...
 
     def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any] | Exception]: ...
@@ -79,6 +81,12 @@ class AsyncApp(Protocol):
     ) -> RescheduleResult: ...
 
 
+class TransactionOfThread(Protocol):
+    """What an app was given by `join`; async code reaches the open transaction in its thread."""
+
+    async def in_thread(self, backend: str | None, enqueue: Callable[[], T]) -> tuple[T] | None: ...
+
+
 class Async:
     """`await app.aio.enqueue(job)`, `await app.aio.result(id)` and more; one object serves all loops and processes."""
 
@@ -87,11 +95,13 @@ class Async:
         app: AsyncApp,
         client_of: Callable[[str | None], JobClient],
         enqueue_in_transaction: Callable[..., Awaitable[str]],
+        transaction: TransactionOfThread | None = None,
     ) -> None:
         """`client_of` gives the client of a backend; `enqueue_in_transaction` returns the id of the job."""
         self._app = app
         self._client_of = client_of
         self._enqueue_in_transaction = enqueue_in_transaction
+        self._transaction = transaction
         self._threads = Threads()
         self._enqueues: Batchers[JobOf, JobHandle[Any]] = Batchers(self._threads, self._enqueue_each)
         self._ends: Batchers[IdOf, JobInfo] = Batchers(self._threads, self._ended_each)
@@ -109,18 +119,23 @@ class Async:
         """
         check_job(job, "app.aio.enqueue")
         if connection is None:
-            return await self._enqueues.add((job, backend))
+            joined = await self._in_open_transaction(backend, lambda: self._app.enqueue(job, backend))
+            return await self._enqueues.add((job, backend)) if joined is None else joined[0]
         await self._threads.run(self._app.open_backend, backend)  # at its first use it takes long
         id = await self._enqueue_in_transaction(job, backend, connection, wake=wake)
         return JobHandle(id, self._client_of(backend))
 
     async def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any]]:
         """Put many jobs, a thousand in each round trip; each thousand is stored completely or not at all."""
-        return await self._threads.run(self._app.enqueue_many, list(jobs), backend)
+        enqueue = partial(self._app.enqueue_many, list(jobs), backend)
+        joined = await self._in_open_transaction(backend, enqueue)
+        return await self._threads.run(enqueue) if joined is None else joined[0]
 
     async def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any] | Exception]:
         """Put independent jobs; returns the handle of each, or the error that refused it."""
-        return await self._threads.run(self._app.enqueue_each, list(jobs), backend)
+        enqueue = partial(self._app.enqueue_each, list(jobs), backend)
+        joined = await self._in_open_transaction(backend, enqueue)
+        return await self._threads.run(enqueue) if joined is None else joined[0]
 
     async def result(self, id: str, timeout: Duration | None = None, backend: str | None = None) -> Any:  # noqa: ASYNC109 - as `result` of a handle
         """The return value of a job, once it has ended; raises if the job did not succeed.
@@ -202,6 +217,10 @@ class Async:
 
     def _jobs(self, backend: str | None) -> AsyncJobs:
         return self._app.jobs if backend is None else self._app.jobs.on(backend)
+
+    async def _in_open_transaction(self, backend: str | None, enqueue: Callable[[], T]) -> tuple[T] | None:
+        """What `enqueue` returns in the thread of a framework's open transaction; None, uncalled, if none is open."""
+        return None if self._transaction is None else await self._transaction.in_thread(backend, enqueue)
 
     def _enqueue_each(self, calls: list[JobOf]) -> list[JobHandle[Any] | Exception]:
         answers: dict[int, JobHandle[Any] | Exception] = {}

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -44,6 +44,22 @@ SAVED_KEYS = "tenure.keys"  # in the current folder, as tenure.toml; `tenure key
 _DEVELOPMENT_SECRET = b"a secret that is none: for development"
 
 _IN_PROCESS = ("memory", "sync")  # schemes of backends that nothing outlives
+# Schemes of servers: without keys in the settings, the key of their messages is found without a connection to them.
+_SERVERS = (
+    "redis", "rediss", "unix", "postgresql", "postgres", "mysql", "mariadb", "beanstalk", "servicebus",
+)  # fmt: skip
+
+
+class Destination(Protocol):
+    """What a message is sealed for."""
+
+    @property
+    def wire(self) -> Wire: ...
+
+    @property
+    def in_process(self) -> bool:
+        """Whether its messages never leave this process."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +68,18 @@ class OpenBackend:
 
     backend: Backend
     wire: Wire
+
+    @property
+    def in_process(self) -> bool:
+        return self.backend.in_process
+
+
+@dataclass(frozen=True, slots=True)
+class ServerDestination:
+    """A server that is not connected to: it may be down while messages for it are sealed."""
+
+    wire: Wire
+    in_process: bool = False
 
 
 @dataclass(slots=True)
@@ -67,6 +95,7 @@ class Place:
     is_override: bool = False
     redirects: bool = False
     opened: dict[str, OpenBackend] = field(default_factory=dict)
+    server: ServerDestination | None = None
     store: Backend | None = None
     workers: "WeakSet[Worker]" = field(default_factory=WeakSet)
     memory: MemoryStore = field(init=False)
@@ -109,6 +138,7 @@ class OpenBackends:
 
     def __init__(self, place: Place, run_now: Callable[[Lease, OpenBackend], Verdict], collector: Collector) -> None:
         self.place = place
+        self.before_use: Callable[[], None] | None = None  # see `follow` in override.py
         self._collectors: list[Collector] = []
         if type(collector) is not NoCollector:
             self._collectors.append(collector if type(collector) is MemoryCollector else SafeCollector(collector))
@@ -117,9 +147,13 @@ class OpenBackends:
 
     def url(self, backend: str | None) -> str:
         """The URL of a name from the settings, or the given URL."""
+        if self.before_use is not None:
+            self.before_use()
         return self.place.url(backend)
 
     def get(self, backend: str | None = None) -> OpenBackend:
+        if self.before_use is not None:
+            self.before_use()
         place = self.place
         url = place.url(backend)
         opened = place.opened.get(url)
@@ -129,6 +163,17 @@ class OpenBackends:
             if url not in place.opened:
                 place.opened[url] = self._opened(url, place)
             return place.opened[url]
+
+    def destination(self, backend: str | None = None) -> Destination:
+        """What messages for this backend are sealed for; a server is not connected to."""
+        place = self.place
+        url = place.url(backend)
+        if url in place.opened or urlsplit(url).scheme not in _SERVERS:
+            return self.get(backend)
+        with self._opening:
+            if place.server is None:
+                place.server = ServerDestination(_wire(_server_ring(place.settings), place.settings))
+            return place.server
 
     def count_with(self, collector: Collector) -> None:
         """Count what the backends do with this collector too, from now on."""
@@ -150,7 +195,7 @@ class OpenBackends:
         backend = open_backend(url, place.clock)
         try:
             ring = _ring(backend, settings)
-            wire = Wire(ring, settings.max_bytes, settings.audience)
+            wire = _wire(ring, settings)
         except TenureError:
             backend.close()
             raise
@@ -164,13 +209,21 @@ class OpenBackends:
         return opened
 
 
+def _wire(ring: Ring, settings: Settings) -> Wire:
+    return Wire(ring, settings.max_bytes, settings.audience)
+
+
 def _ring(backend: Backend, settings: Settings) -> Ring:
+    if settings.keys or (backend.file is None and not backend.in_process):
+        return _server_ring(settings)
+    key = new_key() if backend.file is None else _key_beside(backend, backend.file.key_path)
+    return Ring([key], verify=settings.verify, scopes=settings.scopes)
+
+
+def _server_ring(settings: Settings) -> Ring:
+    """The keys of messages that other hosts may store and read."""
     if settings.keys:
         keys = [parse_key(text) for text in settings.keys]
-    elif backend.file is not None:
-        keys = [_key_beside(backend, backend.file.key_path)]
-    elif backend.in_process:
-        keys = [new_key()]
     elif keys := load_keys(Path(SAVED_KEYS)):
         pass
     elif settings.environment == "development":
@@ -240,12 +293,12 @@ class Sealer:
     tracing: Tracing | None = None
     timezone: str = "UTC"
 
-    def message(self, job: Job, opened: OpenBackend) -> Message:
+    def message(self, job: Job, opened: Destination) -> Message:
         identifier, now = job.id or new_id(), self.clock.now()
         envelope = self._envelope(job, opened, identifier, now, depth=0)
         return _message(job, envelope, identifier, opened.wire.seal_envelope(envelope))
 
-    def messages(self, jobs: Sequence[Job], opened: OpenBackend) -> list[Message]:
+    def messages(self, jobs: Sequence[Job], opened: Destination) -> list[Message]:
         """The messages of many jobs; 3 instead of 6 µs for a job with the handler and options of an earlier one."""
         now, wire = self.clock.now(), opened.wire
         forms: dict[str, _Form] = {}
@@ -265,13 +318,13 @@ class Sealer:
             messages.append(_message(job, form.envelope, identifier, body))
         return messages
 
-    def _envelope(self, job: Job, opened: OpenBackend, identifier: str, now: int, depth: int) -> Envelope:
+    def _envelope(self, job: Job, opened: Destination, identifier: str, now: int, depth: int) -> Envelope:
         if (queue := self.queues.resolve(job.queue)) != job.queue:
             job = job.replace(queue=queue)
         if type(job.at) is str or type(job.expires_at) is str:
             job = self._with_instants(job, now)
         handler = self.registry.resolve(job.handler, job.queue)
-        check_may_leave_process(handler, opened.backend)
+        check_may_leave_process(handler, opened)
         callbacks = self._callbacks(job, opened, now, depth + 1) if job.has_followers else None
         packed = handler.pack_follower(job.payload) if depth else handler.shape.pack(job.payload)
         envelope = opened.wire.envelope(job, packed, identifier, now, handler.version, callbacks)
@@ -284,7 +337,7 @@ class Sealer:
         expires_at = job.expires_at and to_instant(job.expires_at, "expires_at", now, self.timezone)
         return structs.replace(job, at=at, expires_at=expires_at)
 
-    def _callbacks(self, job: Job, opened: OpenBackend, now: int, depth: int) -> Callbacks:
+    def _callbacks(self, job: Job, opened: Destination, now: int, depth: int) -> Callbacks:
         if depth > _MAX_DEPTH:
             raise InvalidJob(f"callbacks are nested deeper than {_MAX_DEPTH} jobs; use `chain` for a sequence of jobs")
 
@@ -293,11 +346,11 @@ class Sealer:
 
         return Callbacks(made("then"), made("on_failure"), made("finally_"), made("chain"))
 
-    def follower(self, job: Job, opened: OpenBackend) -> Follower:
+    def follower(self, job: Job, opened: Destination) -> Follower:
         """A follower that is not part of the message it follows, such as `on_dead`."""
         return self._follower(job, "on_failure", opened, self.clock.now(), depth=1)
 
-    def _follower(self, job: Job, kind: str, opened: OpenBackend, now: int, depth: int) -> Follower:
+    def _follower(self, job: Job, kind: str, opened: Destination, now: int, depth: int) -> Follower:
         if job.id is not None:
             raise InvalidJob(
                 f"job {job.id!r} follows another job and must not have an id; it gets one when it is enqueued"
@@ -329,8 +382,8 @@ def _message(job: Job, envelope: Envelope, identifier: str, body: bytes) -> Mess
     )
 
 
-def check_may_leave_process(handler: Handler, backend: Backend) -> None:
-    if handler.in_process and not backend.in_process:
+def check_may_leave_process(handler: Handler, destination: Backend | Destination) -> None:
+    if handler.in_process and not destination.in_process:
         raise InvalidJob(
             f"a {handler.key!r} job cannot leave this process, and this backend sends it to others; "
             "make the callable a function with @app.job, or enqueue it on memory:// or sync://"

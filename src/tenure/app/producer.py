@@ -7,6 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from tenure.app.current_transaction import CurrentTransaction
 from tenure.app.open_backends import OpenBackend, OpenBackends, Sealer
 from tenure.app.stores import Holders, Put, existing_job, put_unique, require_unique
 from tenure.backends.contract import Backend
@@ -39,8 +40,11 @@ class Producer:
         self._backends = backends
         self._sealer = sealer
         self._listeners = listeners
+        self.transaction: CurrentTransaction | None = None
 
     def enqueue(self, job: Job, backend: str | None = None, connection: Any = None, *, wake: bool = False) -> str:
+        if connection is None and self.transaction is not None and self.transaction.is_open(backend):
+            return self.transaction.enqueue(job, backend)
         if self._sealer.tracing is None:
             return self._enqueue(job, backend, connection, wake=wake)
         with self._sealer.tracing.sending(job) as span:
@@ -81,7 +85,7 @@ class Producer:
         self, job: Job, backend: str | None, connection: Any, *, wake: bool = False
     ) -> str:
         """As `enqueue`, on an async connection of the caller."""
-        with self._sending(job) as span:
+        with self.sending(job) as span:
             opened = self._backends.get(backend)
             if opened.backend.transactions is None and self._backends.place.redirects:
                 return self._enqueue(job, backend, None, wake=wake)  # a test in memory: there is no transaction to join
@@ -98,21 +102,26 @@ class Producer:
                 self._listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
             return message.id
 
-    def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[str]:
-        with self._sending() as span:
-            ids = self._enqueue_many(jobs, backend)
+    def enqueue_many(
+        self, jobs: Iterable[Job], backend: str | None = None, connection: Any = None, *, wake: bool = False
+    ) -> list[str]:
+        if connection is None and self.transaction is not None and self.transaction.is_open(backend):
+            return self.transaction.enqueue_many(jobs, backend)
+        with self.sending() as span:
+            ids = self._enqueue_many(jobs, backend, connection, wake)
             if span is not None:
                 span.set_attribute("messaging.batch.message_count", len(ids))
             return ids
 
-    def _enqueue_many(self, jobs: Iterable[Job], backend: str | None) -> list[str]:
+    def _enqueue_many(self, jobs: Iterable[Job], backend: str | None, connection: Any, wake: bool) -> list[str]:
         opened = self._backends.get(backend)
         ids: list[str] = []
-        put, sealed = opened.backend.put, self._sealed(jobs, opened)
+        put = opened.backend.put if connection is None else self._in_transaction(backend, connection, wake)[0]
+        sealed = self._sealed(jobs, opened)
         # Half of the time is waiting for the server: sealing meanwhile lets servers take 1.3 times as many.
         answers = (
             ((messages, put(messages)) for messages in sealed)
-            if opened.backend.in_process
+            if opened.backend.in_process or connection is not None  # it belongs to this thread
             else send_overlapped(put, sealed, lambda messages: len(messages) < CHUNK)
         )
         try:
@@ -129,7 +138,9 @@ class Producer:
         return ids
 
     def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[str | Exception]:
-        with self._sending():
+        if self.transaction is not None and self.transaction.is_open(backend):
+            return [self._enqueue_one(job, backend) for job in jobs]
+        with self.sending():
             return self._enqueue_each(jobs, backend)
 
     def _enqueue_each(self, jobs: Iterable[Job], backend: str | None) -> list[str | Exception]:
@@ -181,7 +192,7 @@ class Producer:
         for event in enqueued_events(messages) if self._listeners else ():
             self._listeners.emit(event)
 
-    def _sending(self, job: Job | None = None) -> AbstractContextManager[Any]:
+    def sending(self, job: Job | None = None) -> AbstractContextManager[Any]:
         """A span around the enqueue of this job, or of many jobs, if the app is traced."""
         return nullcontext() if self._sealer.tracing is None else self._sealer.tracing.sending(job)
 

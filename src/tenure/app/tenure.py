@@ -11,12 +11,13 @@ from tenure import settings as setting
 from tenure.app.backoff import find_backoff
 from tenure.app.client import AppClient
 from tenure.app.collector import find_collector, own_collector
+from tenure.app.current_transaction import CurrentTransaction
 from tenure.app.dead_letters import DeadLetterQueue
 from tenure.app.decorator import Decorator
 from tenure.app.discovery import import_all
 from tenure.app.guards import Guards
 from tenure.app.open_backends import OpenBackend, OpenBackends, Place, PlaceClock, Sealer
-from tenure.app.override import Override, overridden
+from tenure.app.override import Override, Placement, follow, overridden
 from tenure.app.producer import Producer
 from tenure.app.results import read_signals, summarise_stats
 from tenure.app.stores import Stores, backend_name, rules_of
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from tenure.app.cron import Cron
     from tenure.app.jobs import AppJobs
     from tenure.app.manual_worker import Manager
+    from tenure.app.outbox import Outbox
     from tenure.app.runtime import Runtime
     from tenure.cron.builder import ScheduleBuilder, Schedules
     from tenure.cron.publisher import TickPublisher
@@ -109,6 +111,7 @@ class Tenure:
             self.registry.use(tracing.around_async)
         self._sealer = Sealer(self.registry, self.queues, self._current_clock, tracing, self.settings.timezone)
         self._producer = Producer(self._backends, self._sealer, self.listeners)
+        self._transaction: CurrentTransaction | None = None
         self.waiters = Waiters(self.parts, self._backends.url)
         self._client = AppClient(
             self.parts, self.open_backend, self._producer, self.waiters, self._await_end, self.registry,
@@ -195,19 +198,31 @@ class Tenure:
         id = self._producer.enqueue(job, backend, connection, wake=wake)
         return JobHandle(id, self._client if backend is None else self._client.on(backend))
 
-    def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any]]:
+    def enqueue_many(
+        self, jobs: Iterable[Job], backend: str | None = None, *, connection: Any = None, wake: bool = False
+    ) -> list[JobHandle[Any]]:
         """Enqueue many jobs, a thousand per round trip; each thousand is stored as a whole or not at all.
 
-        A job whose `unique` text is taken is not stored, and its id is not returned.
+        A job whose `unique` text is taken is not stored, and its id is not returned. With a `connection` the jobs join
+        its transaction, as in `enqueue`.
         """
         checked = given_job.check_iterable(jobs, "app.enqueue_many")
-        return handles(self._producer.enqueue_many(checked, backend), self._client.on(backend))
+        return handles(self._producer.enqueue_many(checked, backend, connection, wake=wake), self._client.on(backend))
 
     def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any] | Exception]:
         """Enqueue independent jobs; return the handle of each, or the error that refused it."""
         checked, client = given_job.check_iterable(jobs, "app.enqueue_each"), self._client.on(backend)
         found = self._producer.enqueue_each(checked, backend)
         return [JobHandle(each, client) if isinstance(each, str) else each for each in found]
+
+    def outbox(self, connection: Any) -> "Outbox":
+        """Enqueues jobs for any backend in the transaction of this connection to a SQL database of the application.
+
+        They wait in the table `tenure_outbox` there; a relay (`tenure outbox work`) moves them to their backend.
+        """
+        from tenure.app.outbox import Outbox
+
+        return Outbox(connection, self._backends, self._sealer, self._producer, self._client)
 
     @overload
     def handle(self, id: str, type: type[T], backend: str | None = None) -> JobHandle[T]: ...
@@ -347,6 +362,14 @@ class Tenure:
         """Import modules, and all modules of packages, so that their handlers are registered."""
         import_all(modules)
 
+    def follow(self, current: Callable[[], Placement | None]) -> None:
+        """For frameworks: before each use of a backend, work where `current` says; None: there has been no change."""
+        follow(self, self._backends, current)
+
+    def join(self, transaction: CurrentTransaction) -> None:
+        """For frameworks: let enqueues without a connection join the transaction that the calling thread has open."""
+        self._transaction = self._producer.transaction = transaction
+
     def migrate(self) -> list[str]:
         """Create or update the tables of the app's database; return the names of the steps that were taken.
 
@@ -372,7 +395,7 @@ class Tenure:
         """The methods for async callers: `await app.aio.enqueue(job)`, `await app.aio.result(id)`."""
         from tenure.aio import Async  # asyncio is a third of the time of an import of Tenure
 
-        return Async(self, self._client.on, self._producer.enqueue_in_async_transaction)
+        return Async(self, self._client.on, self._producer.enqueue_in_async_transaction, self._transaction)
 
     def close(self) -> None:
         """Close what was opened; the app opens it again when it is used again."""

@@ -9,7 +9,7 @@ from tenure.permissions import Command, Event, Http, Scope, Shell
 from tenure.recipients import Mail, Notification
 from tenure.redaction import SENSITIVE
 
-_SECRET = frozenset({"keys", "url", "url_override", "store", "backends", "dashboard"})
+_SECRET = frozenset({"keys", "url", "url_override", "store", "backends", "outboxes", "dashboard"})
 
 
 class Retention(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -122,6 +122,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     `backends`. The option `--url` of a command goes before it; `store` and `backends` stay as they are."""
     backends: dict[str, str] = {}
     """More backends by name, for `enqueue(job, backend="name")`."""
+    outboxes: tuple[str, ...] = ()
+    """The databases of applications whose [outbox](../how-to/outbox.md) a relay empties: URLs of SQLite, PostgreSQL,
+    MySQL or MariaDB."""
     store: str | None = None
     """Where guards are stored, a URL or a name from `backends`; by default the backend itself. For brokers such as
     Beanstalkd it also stores the list of workers, records of jobs, statistics and the ledger of schedules; a broker

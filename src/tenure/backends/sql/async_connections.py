@@ -39,14 +39,20 @@ def is_async(connection: Any) -> bool:
 
 async def async_connection(connection: Any, dialect: str, location: str) -> AsyncConnection:
     """The connection below what the caller passes; refuses one that cannot reach the jobs."""
-    found = await _unwrapped(connection)
-    if found is None or _KINDS.get(found.driver) != dialect:
+    found, kind = await found_async_connection(connection)
+    if found is None or kind != dialect:
         raise BackendError(
             f"{_name(connection)} cannot be awaited for a job on the {dialect} database {location!r}; aenqueue takes "
             "an AsyncSession or AsyncConnection of SQLAlchemy, an AsyncConnection of psycopg, or a connection of "
             "asyncpg or aiosqlite, to the database of the jobs; for another connection call enqueue"
         )
     return found
+
+
+async def found_async_connection(connection: Any) -> tuple[AsyncConnection | None, str | None]:
+    """The connection below what the caller passes and the kind of its database; None where it is unknown."""
+    found = await _unwrapped(connection)
+    return found, None if found is None else _KINDS.get(found.driver)
 
 
 async def _unwrapped(connection: Any) -> AsyncConnection | None:
@@ -123,7 +129,7 @@ def _texts(names: list[str], values: Mapping[str, Any]) -> list[str | None]:
     return [None if values[name] is None else str(values[name]) for name in names]
 
 
-# SQLite: the steps of a generator, which is sent the answer to each statement (see `run_steps` of its dialect).
+# SQLite: the steps of a generator, which is sent the answer to each statement (see `steps.run_steps`).
 async def aiosqlite_connection(connection: AsyncConnection) -> Any:
     return (await connection.raw.get_raw_connection()).driver_connection if connection.is_sqlalchemy else connection.raw
 

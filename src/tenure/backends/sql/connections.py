@@ -111,14 +111,7 @@ _DRIVERS = {
 
 def driver_connection(connection: Any, dialect: str, location: str) -> Any:
     """The driver connection; refuses a connection to another kind of database."""
-    if is_async(connection):
-        raise BackendError(
-            f"{type(connection).__module__}.{type(connection).__qualname__} is an async connection, and enqueue does "
-            "not await it; write `await function.using(connection=connection).aenqueue(...)`, or "
-            "`await app.aio.enqueue(job, connection=connection)`"
-        )
-    raw = _unwrapped(connection)
-    kind = kind_of(raw)
+    raw, kind = found_connection(connection)
     if kind != dialect:
         what = f"a {kind} connection" if kind else f"{type(connection).__module__}.{type(connection).__qualname__}"
         raise BackendError(
@@ -127,6 +120,18 @@ def driver_connection(connection: Any, dialect: str, location: str) -> Any:
             "or Django), or leave `connection` out"
         )
     return raw
+
+
+def found_connection(connection: Any) -> tuple[Any, str | None]:
+    """The driver connection and the kind of its database, None if it is unknown; refuses an async connection."""
+    if is_async(connection):
+        raise BackendError(
+            f"{type(connection).__module__}.{type(connection).__qualname__} is an async connection, and enqueue does "
+            "not await it; write `await function.using(connection=connection).aenqueue(...)`, or "
+            "`await app.aio.enqueue(job, connection=connection)`"
+        )
+    raw = _unwrapped(connection)
+    return raw, kind_of(raw)
 
 
 def kind_of(raw: Any) -> str | None:

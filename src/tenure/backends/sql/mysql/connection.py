@@ -22,13 +22,13 @@ from tenure.backends.sql.connections import (
     back_off,
 )
 from tenure.backends.sql.dialect import Row, Rows
+from tenure.backends.sql.server_time import MYSQL_NOW
 from tenure.clock import Clock, SystemClock
 from tenure.errors import BackendError, BackendUnavailable, Unstorable
 
 T = TypeVar("T")
 BEGIN = "START TRANSACTION"
 COMMIT = "COMMIT"
-_SERVER_TIME = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 _LOCK = "SELECT get_lock(concat('tenure-', md5(database())), 5)"
 _UNLOCK = "SELECT release_lock(concat('tenure-', md5(database())))"
 _COLLATION = "utf8mb4_bin"
@@ -172,10 +172,10 @@ class MysqlExecutor:
 
     def now(self) -> str:
         """The time as an SQL expression: the server's clock, or that of a test."""
-        return str(self._clock.now()) if self._clock else _SERVER_TIME
+        return str(self._clock.now()) if self._clock else MYSQL_NOW
 
     def time_in(self, rows: Rows) -> int:
-        return self._clock.now() if self._clock else int(rows(f"SELECT {_SERVER_TIME}", {})[0][0])
+        return self._clock.now() if self._clock else int(rows(f"SELECT {MYSQL_NOW}", {})[0][0])
 
     def ask(self, work: Callable[[MysqlSession], T]) -> T:
         return self._try(work)[0]

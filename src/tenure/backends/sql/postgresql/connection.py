@@ -20,6 +20,7 @@ from psycopg.pq import Format
 
 from tenure.backends.sql.connections import IDLE_TRANSACTION_SECONDS, Connections, back_off
 from tenure.backends.sql.dialect import Rows
+from tenure.backends.sql.server_time import POSTGRESQL_NOW
 from tenure.clock import Clock, SystemClock
 from tenure.errors import BackendError, BackendUnavailable, Unstorable
 
@@ -27,8 +28,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 S = TypeVar("S", str, str | None)
-# The time inside a statement: the server's, or that of a test clock in the parameter `now`.
-NOW = "coalesce(%(now)s::bigint, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint)"
+NOW = POSTGRESQL_NOW
 _MIGRATION_LOCK = "SELECT pg_advisory_xact_lock(hashtext('tenure'), 0)"
 _MAX_TRIES = 8
 _MIGRATION_TIMEOUT = 600.0

@@ -26,6 +26,7 @@ from tenure.backends.sql.sqlite.settlements import (
     NACK,
     SqliteSettlements,
 )
+from tenure.backends.sql.steps import run_steps
 from tenure.clock import MICROSECOND, Clock
 from tenure.errors import BackendError
 
@@ -242,26 +243,6 @@ def put_steps(messages: Sequence[Message], now: int) -> Steps[list[str]]:
         return [m.id for m in messages]
     found = yield PUT_IDS, batch
     return [id for (id,) in found]
-
-
-def run_steps(cursor: Any, steps: Steps[T]) -> T:
-    """Run the steps with a cursor or a connection of sqlite3; return what the generator returns."""
-    step = next(steps)
-    while True:
-        try:
-            statement, given = step
-            if isinstance(given, list):
-                answer: Any = cursor.executemany(statement, given).rowcount
-            else:
-                answer = cursor.execute(statement, given).fetchall()
-        except BaseException as error:
-            step = steps.throw(error)
-        else:
-            try:
-                step = steps.send(answer)
-            except StopIteration as end:
-                found: T = end.value
-                return found
 
 
 def put_on(connection: Any, messages: Sequence[Message], now: int, database: Database) -> list[str]:

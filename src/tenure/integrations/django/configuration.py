@@ -1,0 +1,96 @@
+"""What `settings.TENURE` says, and what follows from the other settings of Django: the URL and the signing keys.
+
+Names in lower case are settings of Tenure. Names in upper case are about Django. The order of Tenure holds: files,
+then TENURE_* variables, then `settings.TENURE`; the URL and keys from Django are used where none of these says it.
+"""
+
+import base64
+import hashlib
+import hmac
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from django.conf import settings as django_settings
+
+from tenure.errors import SettingsError
+from tenure.integrations.django.database_url import IN_MEMORY, database_url
+from tenure.settings import Settings, load_with_origins
+from tenure.suggestions import nearest
+
+Deferral = Literal["outbox", "on_commit", "never"]
+DEFERRALS: tuple[Deferral, ...] = get_args(Deferral)
+_DOMAIN = b"tenure.integrations.django signing key v1"
+_FIELDS = {"DATABASE": "database", "DEFER": "defer", "TEST_URL": "test_url"}
+
+
+@dataclass(frozen=True, slots=True)
+class DjangoOptions:
+    """The names in upper case."""
+
+    database: str = "default"
+    defer: Deferral = "outbox"
+    test_url: str = IN_MEMORY
+
+    def __post_init__(self) -> None:
+        if self.database not in django_settings.DATABASES:
+            known = ", ".join(django_settings.DATABASES)
+            raise SettingsError(f"TENURE['DATABASE'] names {self.database!r}, which DATABASES does not have: {known}")
+        if self.defer not in DEFERRALS:
+            raise SettingsError(f"TENURE['DEFER'] must be one of {', '.join(DEFERRALS)}, not {self.defer!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The arguments of the app; `in_database` means that its jobs are in the database of the alias."""
+
+    options: DjangoOptions
+    arguments: dict[str, Any]
+    in_database: bool
+    settings: Settings
+
+
+def configuration() -> Configuration:
+    """Read Django's settings; raises SettingsError for a name that no setting has, and for a wrong value."""
+    given = getattr(django_settings, "TENURE", {})
+    if not isinstance(given, Mapping):
+        raise SettingsError(f"TENURE must be a dict of settings, not {type(given).__name__}")
+    options = django_options(given)
+    arguments = {name: value for name, value in given.items() if name not in _FIELDS}
+    _check_names(arguments)
+    loaded = load_with_origins(arguments, os.environ)
+    in_database = "url" not in loaded.origins
+    if in_database:
+        arguments["url"] = database_url(options.database)
+    if "keys" not in loaded.origins:
+        arguments["keys"] = derived_keys()
+    arguments.setdefault("app", "tenure.integrations.django.app:app")
+    return Configuration(options, arguments, in_database, load_with_origins(arguments, os.environ).settings)
+
+
+def django_options(given: Mapping[str, Any]) -> DjangoOptions:
+    return DjangoOptions(**{field: given[name] for name, field in _FIELDS.items() if name in given})
+
+
+def derived_keys() -> tuple[str, ...]:
+    """A signing key from SECRET_KEY, and one from each of SECRET_KEY_FALLBACKS, which only verify."""
+    secrets = [django_settings.SECRET_KEY, *django_settings.SECRET_KEY_FALLBACKS]
+    found = [_derived_key(each.encode() if isinstance(each, str) else each) for each in secrets if each]
+    return tuple(dict.fromkeys(found))
+
+
+def _derived_key(secret: bytes) -> str:
+    """The id is derived too, so that processes with the keys in another order still agree on it."""
+    key = hmac.digest(secret, _DOMAIN, "sha256")
+    kid = hashlib.sha256(b"id of " + key).hexdigest()[:12]
+    return f"django-{kid}:{base64.urlsafe_b64encode(key).decode().rstrip('=')}"
+
+
+def _check_names(arguments: Mapping[str, Any]) -> None:
+    known = [*Settings.__struct_fields__, *_FIELDS]
+    for name in arguments:
+        if name not in known:
+            guess = nearest(str(name), [each for each in known if each != name])
+            advice = f"did you mean {guess!r}?" if guess else "see the settings reference for what exists"
+            raise SettingsError(f"TENURE has the unknown setting {name!r}; {advice}")

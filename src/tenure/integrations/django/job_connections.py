@@ -1,0 +1,70 @@
+"""Django's database connections around each job: as Django itself does around each request.
+
+Before a job, connections that are broken or too old are closed, and the list of queries is emptied; after it again. A
+connection inside `atomic()` stays open, so a job that a test runs does not end the transaction of the test.
+
+An async job gets a thread of its own for `sync_to_async`, as a request has, and its connections are closed with it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor, Future
+from typing import Any
+
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
+from django.db import close_old_connections, connections, reset_queries
+
+from tenure.definition.context import Context
+
+
+def around(context: Context, proceed: Callable[[], Any]) -> Any:  # noqa: ARG001 - a middleware
+    """Run a job with usable connections; a middleware."""
+    _open_job()
+    try:
+        return proceed()
+    finally:
+        _close_job()
+
+
+async def around_async(context: Context, proceed: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ARG001 - a middleware
+    """Run an async job with usable connections in a thread of its own; a middleware."""
+    async with ThreadSensitiveContext() as place:
+        if in_transaction():  # of a test, in this thread: the job must see what the test has written
+            SyncToAsync.context_to_thread_executor[place] = InlineExecutor()
+            return await proceed()
+        try:
+            return await proceed()
+        finally:
+            if place in SyncToAsync.context_to_thread_executor:  # it has used sync_to_async
+                await sync_to_async(connections.close_all)()
+
+
+def in_transaction() -> bool:
+    """Whether this thread has a transaction open on any database."""
+    return any(each.in_atomic_block for each in connections.all(initialized_only=True))
+
+
+def _open_job() -> None:
+    reset_queries()
+    close_old_connections()
+
+
+def _close_job() -> None:
+    close_old_connections()
+    reset_queries()
+
+
+class InlineExecutor(Executor):
+    """Runs what `sync_to_async` is given in the thread of the event loop, which waits meanwhile: for tests only."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)  # Django refuses its database where an event loop runs
+        try:
+            future.set_result(function(*args, **kwargs))
+        except BaseException as error:
+            future.set_exception(error)
+        finally:
+            asyncio._set_running_loop(loop)
+        return future

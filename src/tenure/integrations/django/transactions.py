@@ -1,0 +1,67 @@
+"""DjangoTransactions: lets enqueues join the `atomic()` block of the calling thread.
+
+A job for the database of the alias is written on Django's connection. A job for another backend is written into the
+outbox of that database, or sent after the commit, as TENURE["DEFER"] says.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, TypeVar
+
+from asgiref.sync import sync_to_async
+from django.db import connections, transaction
+
+from tenure.app.tenure import Tenure
+from tenure.definition.job import Job, new_id
+from tenure.integrations.django.configuration import DjangoOptions
+from tenure.integrations.django.database_url import is_same_database
+
+T = TypeVar("T")
+_IN_PROCESS = ("memory:", "sync:")  # they serve tests and development: an enqueue there waits for nothing
+
+
+class DjangoTransactions:
+    """The transaction of the calling thread on the alias that `options` names."""
+
+    def __init__(self, app: Tenure, options: Callable[[], DjangoOptions]) -> None:
+        self._app = app
+        self._options = options
+
+    def is_open(self, backend: str | None) -> bool:
+        options = self._options()
+        connection = connections[options.database]
+        if not (connection.in_atomic_block or (connection.connection is not None and not connection.autocommit)):
+            return False
+        url = self._url(backend)
+        if url.startswith(_IN_PROCESS):
+            return False
+        return options.defer != "never" or is_same_database(url, options.database)
+
+    def enqueue(self, job: Job, backend: str | None) -> str:
+        alias = self._options().database
+        if is_same_database(self._url(backend), alias):
+            return str(self._app.enqueue(job, backend, connection=connections[alias]))
+        return self._deferred(job, backend, alias)
+
+    def enqueue_many(self, jobs: Iterable[Job], backend: str | None) -> list[str]:
+        alias = self._options().database
+        if is_same_database(self._url(backend), alias):
+            return [str(each) for each in self._app.enqueue_many(jobs, backend, connection=connections[alias])]
+        return [self._deferred(job, backend, alias) for job in jobs]
+
+    async def in_thread(self, backend: str | None, enqueue: Callable[[], T]) -> tuple[T] | None:
+        def joined() -> tuple[T] | None:
+            return (enqueue(),) if self.is_open(backend) else None
+
+        found: tuple[T] | None = await sync_to_async(joined, thread_sensitive=True)()
+        return found
+
+    def _deferred(self, job: Job, backend: str | None, alias: str) -> str:
+        identified = job if job.id is not None else job.replace(id=new_id())
+        send: Callable[[], Any] = partial(self._app.enqueue, identified, backend)
+        transaction.on_commit(send, using=alias)
+        return str(identified.id)
+
+    def _url(self, backend: str | None) -> str:
+        settings = self._app.settings
+        return settings.url if backend is None else settings.backends.get(backend, backend)
