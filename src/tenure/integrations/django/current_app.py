@@ -18,6 +18,7 @@ from tenure.app.override import Placement
 from tenure.app.tenure import Tenure
 from tenure.integrations.django.configuration import Configuration, configuration
 from tenure.integrations.django.job_connections import around, around_async
+from tenure.integrations.django.tasks.discovery import load_tasks
 from tenure.integrations.django.transactions import DjangoTransactions
 
 _JOBS_MODULE = "jobs"
@@ -84,6 +85,7 @@ class Project:
             self._is_discovered = True  # the modules may ask for the app
             try:
                 autodiscover_modules(_JOBS_MODULE)
+                load_tasks(self.app())
             except Exception as error:
                 self._is_discovered, self._failure = False, error
                 raise
