@@ -15,12 +15,13 @@ from typing import Any, Literal, get_args
 from django.conf import settings as django_settings
 
 from tenure.errors import SettingsError
-from tenure.integrations.django.database_url import IN_MEMORY, database_url
+from tenure.integrations.django.database_url import IN_MEMORY, database_url, is_same_database
 from tenure.settings import Settings, load_with_origins
 from tenure.suggestions import nearest
 
 Deferral = Literal["outbox", "on_commit", "never"]
 DEFERRALS: tuple[Deferral, ...] = get_args(Deferral)
+IN_PROCESS = ("memory:", "sync:")  # they serve tests and development: an enqueue there waits for nothing
 _DOMAIN = b"tenure.integrations.django signing key v1"
 _FIELDS = {"DATABASE": "database", "DEFER": "defer", "TEST_URL": "test_url"}
 
@@ -50,6 +51,19 @@ class Configuration:
     in_database: bool
     settings: Settings
 
+    @property
+    def uses_database(self) -> bool:
+        """Whether jobs are kept in the database of the alias."""
+        urls = (self.settings.url, self.settings.store or "", *self.settings.backends.values())
+        return self.in_database or any(is_same_database(url, self.options.database) for url in urls)
+
+    @property
+    def uses_outbox(self) -> bool:
+        """Whether jobs for other backends wait in the outbox of the database of the alias."""
+        urls = {self.settings.url, *self.settings.backends.values()}
+        elsewhere = [url for url in urls if not is_same_database(url, self.options.database)]
+        return self.options.defer == "outbox" and any(not url.startswith(IN_PROCESS) for url in elsewhere)
+
 
 def configuration() -> Configuration:
     """Read Django's settings; raises SettingsError for a name that no setting has, and for a wrong value."""
@@ -65,7 +79,9 @@ def configuration() -> Configuration:
         arguments["url"] = database_url(options.database)
     if "keys" not in loaded.origins:
         arguments["keys"] = derived_keys()
-    arguments.setdefault("app", "tenure.integrations.django.app:app")
+    found = Configuration(options, arguments, in_database, load_with_origins(arguments, os.environ).settings)
+    if found.uses_outbox and "outboxes" not in loaded.origins:
+        arguments["outboxes"] = (database_url(options.database),)
     return Configuration(options, arguments, in_database, load_with_origins(arguments, os.environ).settings)
 
 

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from tenure.app.override import Placement
 from tenure.app.tenure import Tenure
-from tenure.integrations.django.configuration import Configuration, configuration
+from tenure.integrations.django.configuration import IN_PROCESS, Configuration, configuration
 from tenure.integrations.django.job_connections import around, around_async
 from tenure.integrations.django.tasks.discovery import load_tasks
 from tenure.integrations.django.transactions import DjangoTransactions
@@ -95,6 +95,11 @@ class Project:
             if self._configuration is None:
                 self._configuration = configuration()
             return self._configuration
+
+    def close(self) -> None:
+        """Close what the app has opened, unless it lives in this process."""
+        if self._app is not None and not self._app.settings.url.startswith(IN_PROCESS):
+            self._app.close()
 
     def remember_names(self) -> None:
         """Note the names of the databases, before tests rename them."""

@@ -14,6 +14,7 @@ from tenure.backends.url import sqlite_file
 from tenure.errors import SettingsError
 
 IN_MEMORY = "memory://"
+VENDORS = ("sqlite", "postgresql", "mysql")
 _PORTS = {"postgresql": 5432, "mysql": 3306}
 # Of django.db.backends.postgresql, and of the cursors and prepared statements of psycopg; all others are libpq's.
 _ONLY_DJANGO = {
@@ -44,6 +45,8 @@ def database_url(alias: str) -> str:
 
 def is_same_database(url: str, alias: str) -> bool:
     """Whether a URL names the database of an alias, also if it is spelled otherwise."""
+    if connections[alias].vendor not in VENDORS:
+        return False
     own = database_url(alias)
     return url == own or (_identity(url) is not None and _identity(url) == _identity(own))
 

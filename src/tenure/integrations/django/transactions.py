@@ -13,11 +13,10 @@ from django.db import connections, transaction
 
 from tenure.app.tenure import Tenure
 from tenure.definition.job import Job, new_id
-from tenure.integrations.django.configuration import DjangoOptions
+from tenure.integrations.django.configuration import IN_PROCESS, DjangoOptions
 from tenure.integrations.django.database_url import is_same_database
 
 T = TypeVar("T")
-_IN_PROCESS = ("memory:", "sync:")  # they serve tests and development: an enqueue there waits for nothing
 
 
 class DjangoTransactions:
@@ -33,7 +32,7 @@ class DjangoTransactions:
         if not (connection.in_atomic_block or (connection.connection is not None and not connection.autocommit)):
             return False
         url = self._url(backend)
-        if url.startswith(_IN_PROCESS):
+        if url.startswith(IN_PROCESS):
             return False
         return options.defer != "never" or is_same_database(url, options.database)
 
@@ -41,13 +40,17 @@ class DjangoTransactions:
         alias = self._options().database
         if is_same_database(self._url(backend), alias):
             return str(self._app.enqueue(job, backend, connection=connections[alias]))
-        return self._deferred(job, backend, alias)
+        if self._options().defer == "outbox":
+            return str(self._app.outbox(connections[alias]).enqueue(job, backend))
+        return self._after_commit(job, backend, alias)
 
     def enqueue_many(self, jobs: Iterable[Job], backend: str | None) -> list[str]:
         alias = self._options().database
         if is_same_database(self._url(backend), alias):
             return [str(each) for each in self._app.enqueue_many(jobs, backend, connection=connections[alias])]
-        return [self._deferred(job, backend, alias) for job in jobs]
+        if self._options().defer == "outbox":
+            return [str(each) for each in self._app.outbox(connections[alias]).enqueue_many(jobs, backend)]
+        return [self._after_commit(job, backend, alias) for job in jobs]
 
     async def in_thread(self, backend: str | None, enqueue: Callable[[], T]) -> tuple[T] | None:
         def joined() -> tuple[T] | None:
@@ -56,7 +59,8 @@ class DjangoTransactions:
         found: tuple[T] | None = await sync_to_async(joined, thread_sensitive=True)()
         return found
 
-    def _deferred(self, job: Job, backend: str | None, alias: str) -> str:
+    def _after_commit(self, job: Job, backend: str | None, alias: str) -> str:
+        """Send the job once the transaction is committed; it is lost if the process ends between the two."""
         identified = job if job.id is not None else job.replace(id=new_id())
         send: Callable[[], Any] = partial(self._app.enqueue, identified, backend)
         transaction.on_commit(send, using=alias)
