@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 from tests.support.browser.chromium import CHROMIUM, Chromium, is_complete
+from tests.support.servers.interpreter import fetch_newer_python, find_newer_python
 from tests.support.servers.kinds import KINDS, Kind, find_programs, pgbouncer
 from tests.support.servers.packages import UNPACKED, fetch
 from tests.support.servers.server import Missing, started
@@ -36,6 +37,8 @@ def fetch_missing() -> int:
             failed |= not is_fetched(kind)
     if not is_complete():
         failed |= not is_fetched(CHROMIUM)
+    if find_newer_python() is None:
+        failed |= not is_fetched_python()
     return int(failed and os.environ.get("CI") == "true")
 
 
@@ -45,6 +48,16 @@ def is_fetched(kind: Kind | Chromium) -> bool:
         fetch(kind)
     except OSError as error:
         print(f"No {kind.name}, its tests will be skipped: {error}", file=sys.stderr)  # noqa: T201
+        return False
+    return True
+
+
+def is_fetched_python() -> bool:
+    print("Fetching a newer Python", flush=True)  # noqa: T201
+    try:
+        fetch_newer_python()
+    except OSError as error:
+        print(f"No newer Python, its tests will be skipped: {error}", file=sys.stderr)  # noqa: T201
         return False
     return True
 

@@ -7,11 +7,12 @@ An async job gets a thread of its own for `sync_to_async`, as a request has, and
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor, Future
+from contextlib import asynccontextmanager
 from typing import Any
 
-from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
+from asgiref.sync import AsyncToSync, SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections, connections, reset_queries
 
 from tenure.definition.context import Context
@@ -28,7 +29,7 @@ def around(context: Context, proceed: Callable[[], Any]) -> Any:  # noqa: ARG001
 
 async def around_async(context: Context, proceed: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ARG001 - a middleware
     """Run an async job with usable connections in a thread of its own; a middleware."""
-    async with ThreadSensitiveContext() as place:
+    async with _own_thread() as place:
         if in_transaction():  # of a test, in this thread: the job must see what the test has written
             SyncToAsync.context_to_thread_executor[place] = InlineExecutor()
             return await proceed()
@@ -37,6 +38,18 @@ async def around_async(context: Context, proceed: Callable[[], Awaitable[Any]]) 
         finally:
             if place in SyncToAsync.context_to_thread_executor:  # it has used sync_to_async
                 await sync_to_async(connections.close_all)()
+
+
+@asynccontextmanager
+async def _own_thread() -> AsyncIterator[ThreadSensitiveContext]:
+    """A thread for `sync_to_async`, also if this loop runs inside `async_to_sync`, whose thread waits for the loop."""
+    outer = getattr(AsyncToSync.executors, "current", None)
+    AsyncToSync.executors.current = None
+    try:
+        async with ThreadSensitiveContext() as place:
+            yield place
+    finally:
+        AsyncToSync.executors.current = outer
 
 
 def in_transaction() -> bool:
