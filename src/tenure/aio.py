@@ -81,12 +81,6 @@ class AsyncApp(Protocol):
     ) -> RescheduleResult: ...
 
 
-class TransactionOfThread(Protocol):
-    """What an app was given by `join`; async code reaches the open transaction in its thread."""
-
-    async def in_thread(self, backend: str | None, enqueue: Callable[[], T]) -> tuple[T] | None: ...
-
-
 class Async:
     """`await app.aio.enqueue(job)`, `await app.aio.result(id)` and more; one object serves all loops and processes."""
 
@@ -95,13 +89,16 @@ class Async:
         app: AsyncApp,
         client_of: Callable[[str | None], JobClient],
         enqueue_in_transaction: Callable[..., Awaitable[str]],
-        transaction: TransactionOfThread | None = None,
+        in_open_transaction: Callable[[str | None, Callable[[], Any]], Awaitable[tuple[Any] | None]],
     ) -> None:
-        """`client_of` gives the client of a backend; `enqueue_in_transaction` returns the id of the job."""
+        """`client_of` gives the client of a backend; `enqueue_in_transaction` returns the id of the job.
+
+        `in_open_transaction` calls a function where a framework has a transaction open, or returns None.
+        """
         self._app = app
         self._client_of = client_of
         self._enqueue_in_transaction = enqueue_in_transaction
-        self._transaction = transaction
+        self._in_open_transaction = in_open_transaction
         self._threads = Threads()
         self._enqueues: Batchers[JobOf, JobHandle[Any]] = Batchers(self._threads, self._enqueue_each)
         self._ends: Batchers[IdOf, JobInfo] = Batchers(self._threads, self._ended_each)
@@ -217,10 +214,6 @@ class Async:
 
     def _jobs(self, backend: str | None) -> AsyncJobs:
         return self._app.jobs if backend is None else self._app.jobs.on(backend)
-
-    async def _in_open_transaction(self, backend: str | None, enqueue: Callable[[], T]) -> tuple[T] | None:
-        """What `enqueue` returns in the thread of a framework's open transaction; None, uncalled, if none is open."""
-        return None if self._transaction is None else await self._transaction.in_thread(backend, enqueue)
 
     def _enqueue_each(self, calls: list[JobOf]) -> list[JobHandle[Any] | Exception]:
         answers: dict[int, JobHandle[Any] | Exception] = {}

@@ -12,20 +12,23 @@ T = TypeVar("T")
 
 
 class CurrentTransaction(Protocol):
-    """The transactions of a framework; `backend` is a name from the settings, a URL, or None for that of the app."""
+    """The transactions of a framework.
 
-    def is_open(self, backend: str | None) -> bool:
+    `url` is that of the backend; `backend` is its name from the settings, or its URL, or None for that of the app.
+    """
+
+    def is_open(self, url: str) -> bool:
         """Whether the calling thread has a transaction open that an enqueue to this backend must wait for."""
         ...
 
-    def enqueue(self, job: Job, backend: str | None) -> str:
+    def enqueue(self, job: Job, backend: str | None, url: str) -> str:
         """Enqueue a job with the open transaction; return its id."""
         ...
 
-    def enqueue_many(self, jobs: Iterable[Job], backend: str | None) -> list[str]:
+    def enqueue_many(self, jobs: Iterable[Job], backend: str | None, url: str) -> list[str]:
         """Enqueue jobs with the open transaction; return the ids of the stored ones."""
         ...
 
-    async def in_thread(self, backend: str | None, enqueue: Callable[[], T]) -> tuple[T] | None:
+    async def in_thread(self, url: str, enqueue: Callable[[], T]) -> tuple[T] | None:
         """Call `enqueue` in the thread of the open transaction, from async code; None, uncalled, if none is open."""
         ...

@@ -43,8 +43,8 @@ class Producer:
         self.transaction: CurrentTransaction | None = None
 
     def enqueue(self, job: Job, backend: str | None = None, connection: Any = None, *, wake: bool = False) -> str:
-        if connection is None and self.transaction is not None and self.transaction.is_open(backend):
-            return self.transaction.enqueue(job, backend)
+        if connection is None and (transaction := self._open_transaction(backend)):
+            return transaction.enqueue(job, backend, self._backends.url(backend))
         if self._sealer.tracing is None:
             return self._enqueue(job, backend, connection, wake=wake)
         with self._sealer.tracing.sending(job) as span:
@@ -105,8 +105,8 @@ class Producer:
     def enqueue_many(
         self, jobs: Iterable[Job], backend: str | None = None, connection: Any = None, *, wake: bool = False
     ) -> list[str]:
-        if connection is None and self.transaction is not None and self.transaction.is_open(backend):
-            return self.transaction.enqueue_many(jobs, backend)
+        if connection is None and (transaction := self._open_transaction(backend)):
+            return transaction.enqueue_many(jobs, backend, self._backends.url(backend))
         with self.sending() as span:
             ids = self._enqueue_many(jobs, backend, connection, wake)
             if span is not None:
@@ -138,7 +138,7 @@ class Producer:
         return ids
 
     def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[str | Exception]:
-        if self.transaction is not None and self.transaction.is_open(backend):
+        if self._open_transaction(backend):
             return [self._enqueue_one(job, backend) for job in jobs]
         with self.sending():
             return self._enqueue_each(jobs, backend)
@@ -158,6 +158,17 @@ class Producer:
             refused |= put_each(opened.backend, messages[first : first + size])
         self._emit_enqueued([message for message in messages if message.id not in refused])
         return [refused.get(each.id, each.id) if isinstance(each, Message) else each for each in sealed]
+
+    async def in_open_transaction(self, backend: str | None, enqueue: Callable[[], T]) -> tuple[T] | None:
+        """What `enqueue` returns in the thread of a framework's open transaction; None, uncalled, if none is open."""
+        if self.transaction is None:
+            return None
+        return await self.transaction.in_thread(self._backends.url(backend), enqueue)
+
+    def _open_transaction(self, backend: str | None) -> CurrentTransaction | None:
+        """The transaction of a framework that the calling thread has open, if an enqueue to this backend joins it."""
+        transaction = self.transaction
+        return transaction if transaction is not None and transaction.is_open(self._backends.url(backend)) else None
 
     def cancel(self, ids: Iterable[str], backend: str | None = None) -> dict[str, CancelResult]:
         control = self._backends.get(backend).backend.control

@@ -111,7 +111,6 @@ class Tenure:
             self.registry.use(tracing.around_async)
         self._sealer = Sealer(self.registry, self.queues, self._current_clock, tracing, self.settings.timezone)
         self._producer = Producer(self._backends, self._sealer, self.listeners)
-        self._transaction: CurrentTransaction | None = None
         self.waiters = Waiters(self.parts, self._backends.url)
         self._client = AppClient(
             self.parts, self.open_backend, self._producer, self.waiters, self._await_end, self.registry,
@@ -368,7 +367,7 @@ class Tenure:
 
     def join(self, transaction: CurrentTransaction) -> None:
         """For frameworks: let enqueues without a connection join the transaction that the calling thread has open."""
-        self._transaction = self._producer.transaction = transaction
+        self._producer.transaction = transaction
 
     def migrate(self) -> list[str]:
         """Create or update the tables of the app's database; return the names of the steps that were taken.
@@ -395,7 +394,7 @@ class Tenure:
         """The methods for async callers: `await app.aio.enqueue(job)`, `await app.aio.result(id)`."""
         from tenure.aio import Async  # asyncio is a third of the time of an import of Tenure
 
-        return Async(self, self._client.on, self._producer.enqueue_in_async_transaction, self._transaction)
+        return Async(self, self._client.on, self._producer.enqueue_in_async_transaction, self._producer.in_open_transaction)
 
     def close(self) -> None:
         """Close what was opened; the app opens it again when it is used again."""

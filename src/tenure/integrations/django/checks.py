@@ -100,7 +100,7 @@ def check_deployment(app_configs: Any = None, **_: Any) -> list[CheckMessage]:  
                 id="tenure.W003",
             )
         )
-    if found.settings.url.startswith("memory:"):
+    if found.settings.url.startswith("memory:") and not found.in_database:
         messages.append(
             Warning(
                 "jobs are kept in the memory of each process, where no worker finds them",

@@ -29,9 +29,15 @@ _SSL_FILES = {"ca": "ssl_ca", "cert": "ssl_cert", "key": "ssl_key"}
 def database_url(alias: str) -> str:
     """The URL for the database of an alias as its settings are now, also while Django's tests have renamed it."""
     connection = connections[alias]
-    given, vendor = connection.settings_dict, connection.vendor
+    if connection.vendor == "sqlite" and connection.is_in_memory_db():
+        return IN_MEMORY
+    return url_of(alias, connection.vendor, connection.settings_dict)
+
+
+def url_of(alias: str, vendor: str, given: Mapping[str, Any]) -> str:
+    """The URL for one entry of DATABASES; `vendor` is what its engine calls itself."""
     if vendor == "sqlite":
-        return IN_MEMORY if connection.is_in_memory_db() else _sqlite_url(str(given["NAME"]))
+        return _sqlite_url(str(given["NAME"]))
     if vendor == "postgresql":
         return _server_url(given, vendor, _postgresql_options(given))
     if vendor == "mysql":

@@ -7,30 +7,35 @@ An async job gets a thread of its own for `sync_to_async`, as a request has, and
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor, Future
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from asgiref.sync import AsyncToSync, SyncToAsync, ThreadSensitiveContext, sync_to_async
-from django.db import close_old_connections, connections, reset_queries
+from django.db import Error, connections
 
 from tenure.definition.context import Context
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 def around(context: Context, proceed: Callable[[], Any]) -> Any:  # noqa: ARG001 - a middleware
     """Run a job with usable connections; a middleware."""
-    _open_job()
+    refresh_connections()
     try:
         return proceed()
     finally:
-        _close_job()
+        refresh_connections()
 
 
 async def around_async(context: Context, proceed: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ARG001 - a middleware
     """Run an async job with usable connections in a thread of its own; a middleware."""
     async with _own_thread() as place:
-        if in_transaction():  # of a test, in this thread: the job must see what the test has written
+        if outside_of_loop(in_transaction):  # of a test, in this thread: the job must see what the test has written
             SyncToAsync.context_to_thread_executor[place] = InlineExecutor()
             return await proceed()
         try:
@@ -57,14 +62,18 @@ def in_transaction() -> bool:
     return any(each.in_atomic_block for each in connections.all(initialized_only=True))
 
 
-def _open_job() -> None:
-    reset_queries()
-    close_old_connections()
+def refresh_connections() -> None:
+    """Close the connections of this thread that are broken or too old, and empty their lists of queries.
 
-
-def _close_job() -> None:
-    close_old_connections()
-    reset_queries()
+    A connection inside `atomic()` belongs to a test; Django's own `close_old_connections` would close it.
+    """
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.queries_log.clear()
+            try:
+                connection.close_if_unusable_or_obsolete()
+            except Error as error:  # Django has dropped it nevertheless; the job before it has not failed
+                logger.warning("a connection to the database %r could not be closed: %s", connection.alias, error)
 
 
 class InlineExecutor(Executor):
@@ -72,12 +81,18 @@ class InlineExecutor(Executor):
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         future: Future[Any] = Future()
-        loop = asyncio.get_running_loop()
-        asyncio._set_running_loop(None)  # Django refuses its database where an event loop runs
         try:
-            future.set_result(function(*args, **kwargs))
+            future.set_result(outside_of_loop(lambda: function(*args, **kwargs)))
         except BaseException as error:
             future.set_exception(error)
-        finally:
-            asyncio._set_running_loop(loop)
         return future
+
+
+def outside_of_loop(function: Callable[[], T]) -> T:
+    """Call a function in the thread of the event loop as if none ran: Django refuses its database where one does."""
+    loop = asyncio.get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        return function()
+    finally:
+        asyncio._set_running_loop(loop)

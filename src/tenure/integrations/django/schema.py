@@ -7,7 +7,7 @@ brings them up to date. `flush`, and so each `TransactionTestCase`, empties them
 from typing import Any
 
 from django.conf import settings
-from django.db import connections, router
+from django.db import connections, router, transaction
 from django.db.migrations.operations.base import Operation
 from django.db.migrations.recorder import MigrationRecorder
 
@@ -88,16 +88,19 @@ def empty_tables(alias: str) -> None:
     """Delete all jobs, and everything else that Tenure keeps in this database."""
     app_without_jobs().close()
     connection = connections[alias]
-    with connection.cursor() as cursor:
-        for table in _tables(connection):
+    tables = _tables(connection)
+    with transaction.atomic(using=alias), connection.cursor() as cursor:
+        for table in tables:
             if table not in _VERSION_TABLES:
                 cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")  # noqa: S608 - our own names
 
 
 def missing_tables(alias: str) -> list[str]:
     """The first table of each kind that the settings need and that the database does not have."""
+    if database_url(alias) == IN_MEMORY:
+        return []
     found, existing = current_configuration(), set(_tables(connections[alias]))
-    wanted = [table for table, needed in zip(_VERSION_TABLES, (found.uses_database, found.uses_outbox)) if needed]
+    wanted = [table for table, needed in zip(_VERSION_TABLES, (found.uses_database, found.uses_outbox), strict=True) if needed]
     return [table for table in wanted if table not in existing]
 
 

@@ -26,35 +26,36 @@ class DjangoTransactions:
         self._app = app
         self._options = options
 
-    def is_open(self, backend: str | None) -> bool:
+    def is_open(self, url: str) -> bool:
         options = self._options()
         connection = connections[options.database]
         if not (connection.in_atomic_block or (connection.connection is not None and not connection.autocommit)):
             return False
-        url = self._url(backend)
         if url.startswith(IN_PROCESS):
             return False
         return options.defer != "never" or is_same_database(url, options.database)
 
-    def enqueue(self, job: Job, backend: str | None) -> str:
-        alias = self._options().database
-        if is_same_database(self._url(backend), alias):
-            return str(self._app.enqueue(job, backend, connection=connections[alias]))
-        if self._options().defer == "outbox":
-            return str(self._app.outbox(connections[alias]).enqueue(job, backend))
-        return self._after_commit(job, backend, alias)
+    def enqueue(self, job: Job, backend: str | None, url: str) -> str:
+        options = self._options()
+        connection = connections[options.database]
+        if is_same_database(url, options.database):
+            return str(self._app.enqueue(job, backend, connection=connection))
+        if options.defer == "outbox":
+            return str(self._app.outbox(connection).enqueue(job, backend))
+        return self._after_commit(job, backend, options.database)
 
-    def enqueue_many(self, jobs: Iterable[Job], backend: str | None) -> list[str]:
-        alias = self._options().database
-        if is_same_database(self._url(backend), alias):
-            return [str(each) for each in self._app.enqueue_many(jobs, backend, connection=connections[alias])]
-        if self._options().defer == "outbox":
-            return [str(each) for each in self._app.outbox(connections[alias]).enqueue_many(jobs, backend)]
-        return [self._after_commit(job, backend, alias) for job in jobs]
+    def enqueue_many(self, jobs: Iterable[Job], backend: str | None, url: str) -> list[str]:
+        options = self._options()
+        connection = connections[options.database]
+        if is_same_database(url, options.database):
+            return [str(each) for each in self._app.enqueue_many(jobs, backend, connection=connection)]
+        if options.defer == "outbox":
+            return [str(each) for each in self._app.outbox(connection).enqueue_many(jobs, backend)]
+        return [self._after_commit(job, backend, options.database) for job in jobs]
 
-    async def in_thread(self, backend: str | None, enqueue: Callable[[], T]) -> tuple[T] | None:
+    async def in_thread(self, url: str, enqueue: Callable[[], T]) -> tuple[T] | None:
         def joined() -> tuple[T] | None:
-            return (enqueue(),) if self.is_open(backend) else None
+            return (enqueue(),) if self.is_open(url) else None
 
         found: tuple[T] | None = await sync_to_async(joined, thread_sensitive=True)()
         return found
@@ -65,7 +66,3 @@ class DjangoTransactions:
         send: Callable[[], Any] = partial(self._app.enqueue, identified, backend)
         transaction.on_commit(send, using=alias)
         return str(identified.id)
-
-    def _url(self, backend: str | None) -> str:
-        settings = self._app.settings
-        return settings.url if backend is None else settings.backends.get(backend, backend)

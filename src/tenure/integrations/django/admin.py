@@ -1,0 +1,36 @@
+"""The entry "Jobs" in Django's admin: it opens the dashboard at `admin/tenure/backgroundjobs/`."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.urls import path
+
+from tenure.integrations.django.dashboard import dashboard, role_of
+from tenure.integrations.django.models import BackgroundJobs
+
+
+@admin.register(BackgroundJobs)
+class BackgroundJobsAdmin(admin.ModelAdmin):  # type: ignore[misc]
+    """The pages below its address are those of the dashboard, which asks for the same permissions."""
+
+    def get_urls(self) -> list[Any]:
+        return [
+            path("", dashboard, name="tenure_backgroundjobs_changelist"),
+            path("<path:path>", dashboard, name="tenure_backgroundjobs_dashboard"),
+        ]
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return role_of(request.user) is not None
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002 - Django's signature
+        return role_of(request.user) is not None
+
+    def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002 - Django's signature
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002 - Django's signature
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002 - Django's signature
+        return False
