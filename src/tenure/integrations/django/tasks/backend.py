@@ -12,6 +12,7 @@ from tenure.definition.job import Job, new_id
 from tenure.definition.limits import check_key, check_queue
 from tenure.errors import InvalidJob, JobNotFound
 from tenure.integrations.django.current_app import app_without_jobs, get_app
+from tenure.integrations.django.job_connections import in_transaction
 from tenure.integrations.django.tasks import known
 from tenure.integrations.django.tasks.api import (
     BaseTaskBackend,
@@ -81,7 +82,8 @@ class TenureBackend(BaseTaskBackend):
         try:
             record = stored.jobs.record(str(result_id))
         except JobNotFound as error:
-            raise TaskResultDoesNotExist(str(error)) from error
+            hint = "; what this transaction enqueues can be read after the commit" if in_transaction() else ""
+            raise TaskResultDoesNotExist(f"{error}{hint}") from error
         task = known.find(record.handler)
         if task is None:
             get_app()  # it imports the modules with tasks, which this process may not have done yet

@@ -74,15 +74,18 @@ class StoredTasks:
     def attempts(self, record: JobRecord) -> list[AttemptInfo]:
         """The attempts of a job that failed, succeeded or run now."""
         history = [each for each in self.jobs.info(record, in_list=True).history if each.outcome not in _NO_ATTEMPT]
-        if history and history[-1].outcome == "running" and (since := self._running_since(record.id)):
-            history[-1] = replace(history[-1], started_at=since)
+        if history and history[-1].outcome == "running":
+            history[-1] = self._as_reported(record.id, history[-1])
         return history
 
-    def _running_since(self, id: str) -> datetime | None:
-        """When the attempt started, as its worker has reported; it does so every few seconds, for its longest jobs."""
+    def _as_reported(self, id: str, attempt: AttemptInfo) -> AttemptInfo:
+        """The running attempt with its worker and its start, which the worker reports every few seconds."""
         workers = self.app.parts(self.backend).workers
-        running = [job for worker in workers.alive() for job in worker.running if job.id == id] if workers else []
-        return to_datetime(running[0].started_at) if running else None
+        for worker in () if workers is None else workers.alive():
+            if id in worker.jobs:
+                started = next((to_datetime(job.started_at) for job in worker.running if job.id == id), None)
+                return replace(attempt, worker=worker.id, started_at=started)
+        return attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +172,10 @@ _NO_ATTEMPT = ("cancelled", "expired")  # how jobs end that are stopped, not tho
 
 
 def kept_result(value: Any, result: TenureTaskResult, facts: TaskFacts) -> dict[str, Any]:
-    """What a worker stores as the result of a task whose message the backend forgets."""
+    """What a worker stores as the result of a task whose message the backend forgets.
+
+    If that is too long, it stores the `length` of the return value in its place.
+    """
     return {META: facts.as_meta(), "args": result.args, "kwargs": result.kwargs, "return_value": value}
 
 
@@ -201,13 +207,17 @@ def _output(record: JobRecord) -> Any:
 
 
 def _return_value(record: JobRecord, *, kept: bool) -> Any:
-    if record.state == "done" and record.run is not None and record.run.output_length is not None and record.run.is_json:
-        return ResultCut(
-            f"the return value of task {record.id} has {record.run.output_length} characters as JSON, and only its "
-            "beginning is stored: store large data elsewhere and return its location"
-        )
-    output = _output(record) if record.state == "done" else None
-    return output["return_value"] if kept and isinstance(output, dict) and META in output else output
+    if record.state != "done" or record.run is None or not record.run.is_json:
+        return None
+    output, length = _output(record), record.run.output_length
+    if kept and isinstance(output, dict):
+        output, length = output["return_value"], output.get("length")
+    if length is None:
+        return output
+    return ResultCut(
+        f"the return value of task {record.id} has {length} characters as JSON, which is too long to be stored: "
+        "store large data elsewhere and return its location"
+    )
 
 
 def _errors(record: JobRecord) -> list[TaskError]:

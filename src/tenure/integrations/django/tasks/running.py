@@ -21,7 +21,7 @@ from django.db import close_old_connections
 from msgspec import Raw
 
 from tenure import Context, Tenure
-from tenure.errors import BackendError, Cancel, Fail, Interrupt, JobNotFound, Snooze
+from tenure.errors import BackendError, Cancel, CircuitOpen, Fail, Interrupt, JobNotFound, Snooze
 from tenure.events import Event, Settled, Settlement, Status
 from tenure.integrations.django.tasks import known
 from tenure.integrations.django.tasks.api import (
@@ -94,6 +94,7 @@ class _TaskRun:
     task: Task
     context: Context
     result: TenureTaskResult
+    longest: int  # characters of a stored result
 
     @classmethod
     def begin(cls, app: Tenure, path: str, context: Context) -> "_TaskRun":
@@ -104,7 +105,7 @@ class _TaskRun:
         result = running_result(task, context, f"{socket.gethostname()}:{os.getpid()}", started)
         if task.takes_context:
             _add_what_is_stored(result, app, context)
-        run = cls(task, context, result)
+        run = cls(task, context, result, app.settings.max_output)
         task_started.send_robust(run._sender, task_result=result)
         return run
 
@@ -116,13 +117,14 @@ class _TaskRun:
         """What the worker stores for this return value; raises for a value that JSON cannot carry, as Django does."""
         value = normalize_json(returned)
         self._set(_return_value=value)
-        facts = facts_of(self.context.meta)
+        text, facts = None if value is None else _as_json(value), facts_of(self.context.meta)
         if facts is not None and facts.keep:
-            value = kept_result(value, self.result, facts)
-        if value is None:
-            return None
-        # Not a text, which would be stored together with what the task printed.
-        return Raw(json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode())
+            kept = kept_result(value, self.result, facts)
+            text = _as_json(kept)
+            if len(text) > self.longest:
+                text = _as_json(kept | {"return_value": None, "length": len(_as_json(value))})
+        # Not as a text, which would be stored together with what the task printed.
+        return None if text is None else Raw(text.encode())
 
     def succeeded(self) -> None:
         self._finish(TaskResultStatus.SUCCESSFUL)
@@ -161,9 +163,14 @@ def _add_what_is_stored(result: TenureTaskResult, app: Tenure, context: Context)
     object.__setattr__(result, "started_at", stored.started_at or result.started_at)
 
 
+def _as_json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+
+
 def _is_last_attempt(context: Context, error: BaseException) -> bool:
     """Whether the job is dead after this error, as `worker/pipeline.py` decides it."""
-    if context.cancelled or isinstance(error, (Interrupt, KeyboardInterrupt, Cancel, Snooze)):
+    is_paused = isinstance(error, CircuitOpen) and error.key is not None
+    if is_paused or context.cancelled or isinstance(error, (Interrupt, KeyboardInterrupt, Cancel, Snooze)):
         return False  # it runs again, or the worker says how it ended
     return isinstance(error, Fail) or context.attempt > context.max_retries
 
