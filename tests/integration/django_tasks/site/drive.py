@@ -147,7 +147,9 @@ def shown(result):
         "attempts": result.attempts,
         "worker_ids": result.worker_ids,
         "erased": result.arguments_erased,
-        "errors": [[each.exception_class_path, each.exception_class.__name__, each.traceback] for each in result.errors],
+        "errors": [
+            [each.exception_class_path, each.exception_class.__name__, each.traceback] for each in result.errors
+        ],
         **{name: moment and moment.timestamp() for name in times if [moment := getattr(result, name)]},
     }
 
@@ -171,4 +173,4 @@ if __name__ == "__main__":
         told["transaction"] = in_transaction()
     else:
         told = {"results": read(told["ids"]), "states": states(told["forged"])}
-    print(json.dumps(told))
+    print(json.dumps(told))  # noqa: T201

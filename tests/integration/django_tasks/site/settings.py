@@ -30,4 +30,4 @@ if given.startswith("postgresql:"):
         }
     }
 else:
-    DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": os.path.join(given, "site.sqlite3")}}
+    DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": f"{given}/site.sqlite3"}}

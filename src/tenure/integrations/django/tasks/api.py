@@ -11,11 +11,12 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 PACKAGE = "django_tasks"
+_FIRST_WITH_TASKS = 6
 
 
 def _chosen() -> str:
     installed = any(each.split(".")[0] == PACKAGE for each in settings.INSTALLED_APPS)
-    return PACKAGE if installed or django.VERSION < (6, 0) else "django.tasks"
+    return PACKAGE if installed or django.VERSION[0] < _FIRST_WITH_TASKS else "django.tasks"
 
 
 def _imported(name: str) -> Any:
@@ -35,11 +36,13 @@ NAME = _chosen()
 if TYPE_CHECKING:
     from django_tasks import task_backends
     from django_tasks.backends.base import BaseTaskBackend
-    from django_tasks.base import Task, TaskContext, TaskError, TaskResult, TaskResultStatus
+    from django_tasks.base import Task, TaskContext, TaskError, TaskResult
     from django_tasks.exceptions import InvalidTaskError as InvalidTask
     from django_tasks.exceptions import TaskResultDoesNotExist
     from django_tasks.signals import task_enqueued, task_finished, task_started
     from django_tasks.utils import normalize_json
+
+    TaskResultStatus: Any  # Django has no types, so its members would be tuples
 else:
     _base, _exceptions, _signals = (_imported(f"{NAME}.{part}") for part in ("base", "exceptions", "signals"))
     task_backends = _imported(NAME).task_backends

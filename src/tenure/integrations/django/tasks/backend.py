@@ -8,7 +8,7 @@ from django.core.checks import CheckMessage
 from django.utils import timezone
 
 from tenure import Tenure
-from tenure.definition.job import Job, new_id
+from tenure.definition.job import Job, JobOptions, new_id
 from tenure.definition.limits import check_key, check_queue
 from tenure.errors import InvalidJob, JobNotFound
 from tenure.integrations.django.current_app import app_without_jobs, get_app
@@ -77,7 +77,7 @@ class TenureBackend(BaseTaskBackend):
         return result
 
     def get_result(self, result_id: str) -> TenureTaskResult:
-        """The task with this id, as it is now; raises TaskResultDoesNotExist if no task of this alias is known by it."""
+        """The task with this id, as it is now; raises TaskResultDoesNotExist if this alias has none."""
         stored = self.stored
         try:
             record = stored.jobs.record(str(result_id))
@@ -89,7 +89,9 @@ class TenureBackend(BaseTaskBackend):
             get_app()  # it imports the modules with tasks, which this process may not have done yet
             task = known.find(record.handler)
         if task is None:
-            raise TaskResultDoesNotExist(f"{result_id} is a job of {record.handler!r}, which is no task that is known here")
+            raise TaskResultDoesNotExist(
+                f"{result_id} is a job of {record.handler!r}, which is no task that is known here"
+            )
         return stored_result(record, task, stored, self.alias)
 
     def check(self, **kwargs: Any) -> Iterable[CheckMessage]:
@@ -113,20 +115,16 @@ class TenureBackend(BaseTaskBackend):
         at = result.task.run_after
         if at is not None and timezone.is_naive(at):
             at = timezone.make_aware(at)
-        payload = {"args": result.args, "kwargs": result.kwargs}
-        return (
-            self.app.define(task.module_path, payload)
-            .build()
-            .replace(
-                id=result.id,
-                queue=task.queue_name,
-                priority=level_of(task.priority),
-                at=at,
-                unique=unique_text(task, result.args, result.kwargs),
-                meta={META: facts.as_meta()},
-                **job_options(task),
-            )
-        )
+        options: JobOptions = {
+            **job_options(task),
+            "queue": task.queue_name,
+            "priority": level_of(task.priority),
+            "at": at,
+            "unique": unique_text(task, result.args, result.kwargs),
+            "meta": {META: facts.as_meta()},
+        }
+        job = self.app.define(task.module_path, {"args": result.args, "kwargs": result.kwargs}).build()
+        return job.replace(id=result.id, **options)
 
     def _existing(self, id: str, result: TenureTaskResult) -> TenureTaskResult:
         """The result of the task that keeps this one from being enqueued."""

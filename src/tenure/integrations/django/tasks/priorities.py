@@ -1,4 +1,4 @@
-"""Priorities: Django's −100 … 100 as one of the ten levels by which Tenure orders jobs.
+"""Priorities: Django's -100 … 100 as one of the ten levels by which Tenure orders jobs.
 
 0 has the level 5 for itself, which is that of jobs without a priority. Four levels are above it, for 25 priorities
 each, and five below it, for 20 each. Jobs of one level run in the order in which they were enqueued.

@@ -100,7 +100,8 @@ def django_time(moment: datetime | None) -> datetime | None:
     """A time as Django gives it: in UTC, or without a zone where USE_TZ is off."""
     if moment is None or settings.USE_TZ:
         return moment
-    return timezone.make_naive(moment)
+    naive: datetime = timezone.make_naive(moment)
+    return naive
 
 
 def enqueued_result(task: Task, id: str, args: Any, kwargs: Any, facts: TaskFacts) -> TenureTaskResult:
@@ -164,7 +165,9 @@ def stored_result(record: JobRecord, task: Task, stored: "StoredTasks", alias: s
         worker_ids=[*[""] * (record.runs - len(worker_ids)), *worker_ids],
         arguments_erased=found.erased,
     )
-    object.__setattr__(result, "_return_value", _return_value(record, kept=found.facts is not None and found.facts.keep))
+    object.__setattr__(
+        result, "_return_value", _return_value(record, kept=found.facts is not None and found.facts.keep)
+    )
     return result
 
 
@@ -230,10 +233,8 @@ def _errors(record: JobRecord) -> list[TaskError]:
 
 
 def _error(failure: Failure) -> TaskError:
-    if failure.module is None:
-        path = _ERRORS.get(failure.type, _NO_EXCEPTION)
-    else:
-        path = f"{failure.module}.{failure.type}"
+    known = _ERRORS.get(failure.type, _NO_EXCEPTION)
+    path = known if failure.module is None else f"{failure.module}.{failure.type}"
     return TaskError(exception_class_path=path, traceback=failure.trace or f"{path}: {failure.message}\n")
 
 

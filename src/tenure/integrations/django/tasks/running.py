@@ -138,7 +138,7 @@ class _TaskRun:
         self._set(_return_value=None, errors=[*self.result.errors, failure])
         self._finish(TaskResultStatus.FAILED)
 
-    def _finish(self, status: TaskResultStatus) -> None:
+    def _finish(self, status: Any) -> None:
         self._set(status=status, finished_at=django_time(datetime.now(UTC)))
         task_finished.send_robust(self._sender, task_result=self.result)
 

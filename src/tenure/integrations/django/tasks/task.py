@@ -1,4 +1,4 @@
-"""TenureTask: a task with the options that Tenure has beyond Django's; Django 6.1 and django-tasks pass them from `@task`.
+"""TenureTask: a task with more options than Django knows; Django 6.1 and django-tasks pass them from `@task`.
 
 `TenureTaskResult` is the result of any task of our backend.
 """
@@ -101,4 +101,4 @@ class TenureTaskResult(TaskResult):
         """What the task returned; ResultCut if it was too long to be stored."""
         if self.status == TaskResultStatus.SUCCESSFUL and isinstance(self._return_value, ResultCut):
             raise self._return_value
-        return TaskResult.return_value.fget(self)
+        return TaskResult.return_value.__get__(self)

@@ -3,12 +3,13 @@
 import json
 import os
 import time
+from pathlib import Path
 
 from django.dispatch import receiver
 from django_tasks import task
 from django_tasks.signals import task_enqueued, task_finished, task_started
 
-HERE = os.environ["SITE_FOLDER"]
+HERE = Path(os.environ["SITE_FOLDER"])
 
 
 class OutOfStock(Exception):
@@ -17,7 +18,7 @@ class OutOfStock(Exception):
 
 def note(event, result, **more):
     line = {"event": event, "id": result.id, "status": str(result.status), "task": result.task.name, **more}
-    with open(os.path.join(HERE, "signals"), "a") as file:
+    with (HERE / "signals").open("a") as file:
         file.write(json.dumps({**line, "pid": os.getpid(), "attempts": result.attempts}) + "\n")
 
 
@@ -45,13 +46,13 @@ def add(a, b=1):
 
 @task(priority=30, queue_name="emails")
 async def greet(name):
-    print("not part of the result")
+    print("not part of the result")  # noqa: T201
     return f"hi {name}"
 
 
 @task
 def echo(*args, **kwargs):
-    print("not part of the result")
+    print("not part of the result")  # noqa: T201
     return [args, kwargs] if args or kwargs else None
 
 
@@ -71,7 +72,7 @@ def third_time(context):
 
 @task(queue_name="order")
 def in_order(name):
-    with open(os.path.join(HERE, "order"), "a") as file:
+    with (HERE / "order").open("a") as file:
         file.write(f"{name} ")
 
 
