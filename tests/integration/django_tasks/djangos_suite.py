@@ -1,4 +1,6 @@
-"""A program: runs Django's own tests of its tasks with our backends in the places of Django's, and prints the results.
+"""A program: runs Django's own tests of its tasks with our backends in the places of Django's, and own_cases.py.
+
+It prints the results as JSON.
 
 `python djangos_suite.py` needs Django 6, the tests of its source distribution, and Tenure on the path of modules.
 """
@@ -15,6 +17,7 @@ settings.configure(
     SECRET_KEY="for tests",
     INSTALLED_APPS=["tenure.integrations.django"],
     DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+    TIME_ZONE="UTC",
     USE_TZ=False,
 )
 django.setup()
@@ -96,4 +99,4 @@ class Runner(DiscoverRunner):
         return super().suite_result(suite, result, **kwargs)
 
 
-Runner(verbosity=0, interactive=False).run_tests([f"tasks.{module}" for module in MODULES])
+Runner(verbosity=0, interactive=False).run_tests([*(f"tasks.{module}" for module in MODULES), "own_cases"])
