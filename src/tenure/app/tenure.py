@@ -394,7 +394,9 @@ class Tenure:
         """The methods for async callers: `await app.aio.enqueue(job)`, `await app.aio.result(id)`."""
         from tenure.aio import Async  # asyncio is a third of the time of an import of Tenure
 
-        return Async(self, self._client.on, self._producer.enqueue_in_async_transaction, self._producer.in_open_transaction)
+        return Async(
+            self, self._client.on, self._producer.enqueue_in_async_transaction, self._producer.in_open_transaction
+        )
 
     def close(self) -> None:
         """Close what was opened; the app opens it again when it is used again."""
