@@ -154,6 +154,19 @@ class Notified(Struct, frozen=True):
     count: int = 1
 
 
+class OutboxRelayed(Struct, frozen=True):
+    """The relay of an outbox has moved jobs to a backend: so many are stored there, or were before.
+
+    `dropped` jobs had a `unique` text that is taken; `refused` jobs stay in the outbox and are tried again.
+    """
+
+    outbox: str
+    backend: str
+    relayed: int
+    dropped: int
+    refused: int
+
+
 class WorkerStarted(Struct, frozen=True):
     worker: str
     queues: tuple[str, ...]
@@ -165,7 +178,7 @@ class WorkerStopped(Struct, frozen=True):
 
 Tick = TickSkipped | TickSucceeded | TickFailed
 Work = Enqueued | Leased | Settled | LeaseLost | Reaped | NotBuried | CancelRequested
-Event = Work | Tick | Notified | WorkerStarted | WorkerStopped
+Event = Work | Tick | Notified | OutboxRelayed | WorkerStarted | WorkerStopped
 Listener = Callable[[Event], None]
 
 

@@ -4,7 +4,7 @@ The app asks it before each enqueue that names no connection. Without a framewor
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from tenure.definition.job import Job
 

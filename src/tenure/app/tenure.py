@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from tenure.app.jobs import AppJobs
     from tenure.app.manual_worker import Manager
     from tenure.app.outbox import Outbox
+    from tenure.app.outbox.outboxes import Outboxes
     from tenure.app.runtime import Runtime
     from tenure.cron.builder import ScheduleBuilder, Schedules
     from tenure.cron.publisher import TickPublisher
@@ -394,7 +395,9 @@ class Tenure:
         """The methods for async callers: `await app.aio.enqueue(job)`, `await app.aio.result(id)`."""
         from tenure.aio import Async  # asyncio is a third of the time of an import of Tenure
 
-        return Async(self, self._client.on, self._producer.enqueue_in_async_transaction, self._producer.in_open_transaction)
+        return Async(
+            self, self._client.on, self._producer.enqueue_in_async_transaction, self._producer.in_open_transaction
+        )
 
     def close(self) -> None:
         """Close what was opened; the app opens it again when it is used again."""
@@ -441,6 +444,13 @@ class Tenure:
         from tenure.app.jobs import AppJobs
 
         return AppJobs(self._client, self.queues, self._current_clock)
+
+    @property
+    def outboxes(self) -> "Outboxes":
+        """The outboxes of the setting `outboxes`; `app.outboxes.move()` empties them once, for tests and scripts."""
+        from tenure.app.outbox.outboxes import Outboxes
+
+        return Outboxes(self.settings.outboxes, self._backends, self._worker_listeners)
 
     @property
     def schedules(self) -> "Schedules":

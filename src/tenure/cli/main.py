@@ -23,6 +23,7 @@ _COMMANDS = {
     "workers": "List, drain and resume workers.",
     "guards": "List, show and reset locks, rates and breakers.",
     "audit": "List what users did, the newest first.",
+    "outbox": "Move, list and retry jobs of application databases.",
     "cron": "Inspect schedules and run the scheduler.",
     "dead": "List, replay, export and purge dead letters.",
     "reap": "Return the jobs of crashed workers to their queues.",

@@ -23,6 +23,7 @@ from typing import Self
 import msgspec
 
 from tenure.app import Tenure
+from tenure.app.outbox.gauges import outbox_gauges
 from tenure.app.results import read_signals
 from tenure.cli.errors import CommandError
 from tenure.errors import BackendError
@@ -179,7 +180,7 @@ class AppMetrics:
         with self._lock:
             started = time.monotonic()
             if started >= self._read_again_at:
-                self._gauges = self._read_queues()
+                self._gauges = (*self._read_queues(), *outbox_gauges(self._app))
                 now = time.monotonic()
                 self._read_again_at = now + max(_QUEUES_MIN_AGE, _QUEUES_TIME_FACTOR * (now - started))
             return self._gauges

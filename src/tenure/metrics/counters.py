@@ -9,7 +9,18 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from tenure.events import Event, Leased, LeaseLost, NotBuried, Notified, Reaped, Settled, Settlement, Status
+from tenure.events import (
+    Event,
+    Leased,
+    LeaseLost,
+    NotBuried,
+    Notified,
+    OutboxRelayed,
+    Reaped,
+    Settled,
+    Settlement,
+    Status,
+)
 from tenure.metrics.collector import Collector, MemoryCollector, Series, batch_observer
 
 _TIMEOUT_REASONS = ("timed_out", "timeout")  # of an attempt that will be retried, and of the last attempt
@@ -51,6 +62,10 @@ class WorkerCounters:
         elif isinstance(event, Notified):
             labels = {"notification": event.notification, "outcome": event.outcome}
             self._collector.increment("notifications", event.count, **labels)
+        elif isinstance(event, OutboxRelayed):
+            labels = {"outbox": event.outbox, "backend": event.backend}
+            for name in ("relayed", "dropped", "refused"):
+                self._collector.increment(f"tenure_outbox_{name}_jobs", getattr(event, name), **labels)
 
     def _count_settled(self, settlements: tuple[Settlement, ...]) -> None:
         self._collector.observe("settle_batch", len(settlements))

@@ -46,6 +46,11 @@ HELP = {
     "tenure_queue_arrival_rate": "Jobs that arrive, per second",
     "tenure_queue_service_rate": "Jobs that end, per second",
     "tenure_queue_drain_seconds": "How long the ready jobs take at the present rate",
+    "tenure_outbox_jobs": "Jobs that wait in an outbox, by the backend that they are for",
+    "tenure_outbox_oldest_age_seconds": "How long the oldest job has waited in an outbox",
+    "tenure_outbox_relayed_jobs": "Jobs that the relay moved from an outbox to their backend",
+    "tenure_outbox_dropped_jobs": "Jobs of an outbox that were dropped because their unique text was taken",
+    "tenure_outbox_refused_jobs": "Tries at which a backend refused a job of an outbox",
     "tenure_backend_up": "Whether the backend answered the query for its queues",
 }
 

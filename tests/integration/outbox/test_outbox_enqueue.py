@@ -12,6 +12,7 @@ from tenure.errors import BackendError, InvalidJob, SchemaError, UnknownBackend
 from tenure.wire.signing import new_key
 from tests.integration.backends import test_async_transactions, test_caller_transactions
 from tests.integration.backends.test_caller_transactions import raw, url_of
+from tests.support.outboxes import make_outbox, outbox_rows, outbox_url
 
 KEY = new_key().dump()
 NOWHERE = "redis://127.0.0.1:1/0"  # no server is there: the outbox does not need one
@@ -35,23 +36,14 @@ def job(app, who="Ada", **options):
 
 
 def rows(url, statement=ROWS):
-    with raw(url) as connection, closing(connection.cursor()) as cursor:
-        cursor.execute(statement)
-        return [tuple(row) for row in cursor.fetchall()]
-
-
-def make_table(url):
-    with raw(url) as connection:
-        create_table(connection)
-        connection.commit()
+    return outbox_rows(url, statement=statement)
 
 
 @pytest.fixture(params=test_caller_transactions.HOLDERS, ids=lambda each: f"{each[0]}-{each[1].__name__}")
 def held(request, tmp_path):
     """The URL of a database with an outbox, and a connection to it."""
     kind, holder = request.param
-    url = url_of(request, kind, tmp_path)
-    make_table(url)
+    url = outbox_url(request, kind, tmp_path)
     with holder(url) as connection:
         yield url, connection
 
@@ -128,7 +120,7 @@ def test_the_script_creates_the_same_table(app):
 
 def test_on_a_connection_that_commits_by_itself_the_row_is_there_at_once(app, tmp_path):
     url = f"sqlite:///{tmp_path}/app.db"
-    make_table(url)
+    make_outbox(url)
     with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as connection:
         app.outbox(connection).enqueue(job(app))
 
@@ -136,7 +128,7 @@ def test_on_a_connection_that_commits_by_itself_the_row_is_there_at_once(app, tm
 
 
 def test_a_mysql_connection_must_be_in_a_transaction(app, mariadb_url):
-    make_table(mariadb_url)
+    make_outbox(mariadb_url)
     with raw(mariadb_url) as connection:
         connection.autocommit(True)
 
@@ -146,7 +138,7 @@ def test_a_mysql_connection_must_be_in_a_transaction(app, mariadb_url):
 
 def test_a_refused_statement_leaves_the_transaction_of_the_caller_as_it_was(app, tmp_path):
     url = f"sqlite:///{tmp_path}/app.db"
-    make_table(url)
+    make_outbox(url)
     with closing(sqlite3.connect(tmp_path / "app.db")) as connection:
         connection.execute("CREATE TRIGGER refuse BEFORE INSERT ON tenure_outbox WHEN NEW.name = 'second' BEGIN "
                            "SELECT RAISE(ABORT, 'no'); END")  # fmt: skip
@@ -195,8 +187,7 @@ def test_in_an_override_a_job_goes_to_its_backend_at_once(app):
 @pytest.mark.parametrize("name", test_async_transactions.HOLDERS)
 def test_a_job_joins_the_transaction_of_an_async_connection(app, name, request, tmp_path):
     kind, opened = test_async_transactions.HOLDERS[name]
-    url = url_of(request, kind, tmp_path)
-    make_table(url)
+    url = outbox_url(request, kind, tmp_path)
 
     async def enqueue(end):
         async with opened(url) as (connection, commit, rollback):
@@ -223,7 +214,7 @@ def test_an_async_connection_must_be_awaited(app, tmp_path):
 
 def test_an_async_caller_may_use_a_plain_connection(app, tmp_path):
     url = f"sqlite:///{tmp_path}/app.db"
-    make_table(url)
+    make_outbox(url)
     with raw(url) as connection:
         asyncio.run(app.outbox(connection).aenqueue(job(app)))
         connection.commit()

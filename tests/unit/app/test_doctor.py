@@ -8,7 +8,16 @@ from msgspec import structs
 from tenure import Tenure
 from tenure.app.doctor import collect
 from tenure.app.doctor.checks import CHECKS, examine
-from tenure.app.doctor.facts import Deaths, DoctorFacts, Keys, Sample, ScheduleFacts, Timing, UnrunnableJob
+from tenure.app.doctor.facts import (
+    Deaths,
+    DoctorFacts,
+    Keys,
+    OutboxFacts,
+    Sample,
+    ScheduleFacts,
+    Timing,
+    UnrunnableJob,
+)
 from tenure.backends.records import Fact, PayloadSize
 
 TIMING = Timing(lease=15.0, stop_grace=30.0)
@@ -88,6 +97,11 @@ def timing(**fields: object) -> dict:
         ("schedules", {"schedules": (NEW,)}, "problem", "no scheduler runs"),
         ("schedules", {"schedules": (LATE, KEPT)}, "warning", "the last ticks of late"),
         ("schedules", {"schedules": (ScheduleFacts("yearly", None, None),)}, "ok", ""),
+        ("outboxes", {}, "not applicable", ""),
+        ("outboxes", {"outboxes": (OutboxFacts(name="shop", jobs=3, untried_age=5.0),)}, "ok", "3 jobs wait"),
+        ("outboxes", {"outboxes": (OutboxFacts(name="shop", jobs=3, untried_age=61.0),)}, "warning", "no relay empties"),
+        ("outboxes", {"outboxes": (OutboxFacts(name="shop", jobs=3, refused=3),)}, "warning", "refused jobs of shop"),
+        ("outboxes", {"outboxes": (OutboxFacts(name="shop", failure="no table"),)}, "problem", "no table"),
         ("old payloads", {}, "not applicable", ""),
         (
             "old payloads",

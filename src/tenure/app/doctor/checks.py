@@ -11,6 +11,7 @@ _SHORTEST_LEASE = 5.0
 _SAFE_SQLITE = (3, 51, 3)
 _SKEW_WARNING, _SKEW_PROBLEM = 1.0, 30.0  # seconds
 _MAX_LISTED = 5
+_OUTBOX_SECONDS = 60.0  # a relay moves a job in less than a second
 
 
 def _schema(facts: DoctorFacts) -> Finding:
@@ -219,9 +220,26 @@ def _kept_payloads(facts: DoctorFacts) -> Finding:
     return _ok("old payloads", text)
 
 
+def _outboxes(facts: DoctorFacts) -> Finding:
+    if not facts.outboxes:
+        return _not_applicable("outboxes", "the setting outboxes names no database")
+    if failed := [each for each in facts.outboxes if each.failure is not None]:
+        return Finding("outboxes", "problem", failed[0].failure or "", "check the setting outboxes")
+    refused = [f"{each.name} ({each.refused} jobs)" for each in facts.outboxes if each.refused]
+    late = [f"{each.name} ({each.jobs} jobs, the oldest {each.untried_age:.0f} s)" for each in facts.outboxes
+            if each.untried_age > _OUTBOX_SECONDS]  # fmt: skip
+    if late:
+        advice = "start `tenure outbox work`, or workers with --with-outbox; if one runs, its log has the reason"
+        return Finding("outboxes", "warning", f"no relay empties {_listed(late)}", advice)
+    if refused:
+        advice = "`tenure outbox list --refused` shows the errors"
+        return Finding("outboxes", "warning", f"backends refused jobs of {_listed(refused)}", advice)
+    return _ok("outboxes", f"{sum(each.jobs for each in facts.outboxes)} jobs wait, none longer than a minute")
+
+
 CHECKS: tuple[Callable[[DoctorFacts], Finding], ...] = (
     *(_schema, _indexes, _durability, _memory, _wake_ups, _sqlite, _clock, _stopping, _keys),
-    *(_key_file, _payloads, _workers, _schedules, _dead_letters, _kept_payloads),
+    *(_key_file, _payloads, _workers, _schedules, _dead_letters, _kept_payloads, _outboxes),
 )
 
 

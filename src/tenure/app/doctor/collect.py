@@ -6,13 +6,23 @@ Only for the size of the payloads of ended jobs the backend reads its index of a
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from urllib.parse import parse_qs, urlsplit
 
 from msgspec import structs
 
-from tenure.app.doctor.facts import Deaths, DoctorFacts, Keys, Sample, ScheduleFacts, Timing, UnrunnableJob
+from tenure.app.doctor.facts import (
+    Deaths,
+    DoctorFacts,
+    Keys,
+    OutboxFacts,
+    Sample,
+    ScheduleFacts,
+    Timing,
+    UnrunnableJob,
+)
 from tenure.app.explain.collect import opened
 from tenure.app.tenure import Tenure
 from tenure.backends.job_filter import all_heads
@@ -74,6 +84,20 @@ def _from_backend(app: Tenure, facts: DoctorFacts, has_handlers: bool) -> Doctor
         deaths=_deaths(app),
         kept_payloads=None if backend.payloads is None else backend.payloads.kept(),
         payload_bytes=app.settings.retention.payload_bytes,
+        outboxes=tuple(map(partial(_outbox, app), app.settings.outboxes)),
+    )
+
+
+def _outbox(app: Tenure, url: str) -> OutboxFacts:
+    try:
+        found = [depth for _, depth in app.outboxes.on(url).depths()]
+    except TenureError as error:
+        return OutboxFacts(name=shown_url(url), failure=str(error))
+    return OutboxFacts(
+        name=shown_url(url),
+        jobs=sum(each.jobs for each in found),
+        refused=sum(each.refused for each in found),
+        untried_age=max(each.untried_age for each in found),
     )
 
 

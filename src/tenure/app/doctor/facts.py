@@ -61,6 +61,19 @@ class Deaths(Struct, frozen=True, kw_only=True):
     day: int = 0
 
 
+class OutboxFacts(Struct, frozen=True, kw_only=True):
+    """What waits in an outbox; `failure` says why it cannot be read.
+
+    `untried_age` is the age of the oldest job that no relay has tried, in seconds.
+    """
+
+    name: str
+    jobs: int = 0
+    refused: int = 0
+    untried_age: float = 0.0
+    failure: str | None = None
+
+
 class Timing(Struct, frozen=True, kw_only=True):
     """Seconds: the settings, and the 99th percentile of the run time of each handler in the last day."""
 
@@ -103,3 +116,4 @@ class DoctorFacts(Struct, frozen=True, kw_only=True):
     deaths: Deaths | None = None
     kept_payloads: PayloadSize | None = None
     payload_bytes: int = 0
+    outboxes: tuple[OutboxFacts, ...] = ()

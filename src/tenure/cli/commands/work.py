@@ -57,6 +57,7 @@ class WorkOptions:
     runner: RunnerKind | None
     concurrency: int | None
     with_cron: bool
+    with_outbox: bool
     processes: int | None
     stop_grace: float | None
     recycle_after: int | None
@@ -100,6 +101,7 @@ class WorkOptions:
     "--runner", type=click.Choice(RUNNERS), help="Where handlers run; by default process: in child processes.",
 )  # fmt: skip
 @click.option("--with-cron", is_flag=True, help="Run the scheduler too, as tenure cron work does.")
+@click.option("--with-outbox", is_flag=True, help="Run the relay of the outboxes too, as tenure outbox work does.")
 @click.option("--processes", type=click.IntRange(min=1), metavar="N", help="Keep N worker processes running.")
 @click.option(
     "--stop-grace", type=click.FloatRange(min=0, max=math.inf, max_open=True), metavar="SECONDS",
@@ -190,6 +192,8 @@ def _run_worker(ctx: click.Context, options: WorkOptions, log: LogFileHandler | 
         worker = _worker(app, lanes, options)
         if options.with_cron:
             worker.add_role(app.cron.loop())
+        if options.with_outbox:
+            worker.add_role(app.outboxes.relay())
         signals = _run_until_stopped(app, worker, lanes, options)
         dead = count_dead(worker.tally) or worker.suspects_failed
     if not (signals.stop_requested or options.is_bounded):
@@ -254,6 +258,7 @@ def _check_suspects(options: WorkOptions) -> None:
         "--processes": options.processes is not None,
         "--reload": options.reload,
         "--with-cron": options.with_cron,
+        "--with-outbox": options.with_outbox,
     }
     if given := [name for name, is_given in others.items() if is_given]:
         raise CommandError(f"--suspects runs one job at a time until no suspect is left: omit {', '.join(given)}")

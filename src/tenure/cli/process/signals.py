@@ -12,9 +12,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from types import FrameType
-from typing import Literal, Self
+from typing import Literal, Protocol, Self
 
-from tenure.cron.loop import SchedulerLoop
 from tenure.supervisor.sd_notify import SystemdNotifier
 from tenure.supervisor.signals import STOP_SIGNALS, is_ignored, terminal_was_closed
 from tenure.worker.roles import RoleThread
@@ -27,10 +26,22 @@ _SETTLE_SECONDS = 5.0  # time that systemd should allow after the stop grace
 _REPEAT_INTERVAL = 1.0
 
 
-class SchedulerService:
-    """Runs the scheduler in its own thread, while the main thread waits for signals."""
+class ServiceLoop(Protocol):
+    """What runs until it is stopped: the scheduler, or the relay of outboxes."""
 
-    def __init__(self, scheduler: SchedulerLoop, grace: float) -> None:
+    ready: threading.Event
+
+    def run(self) -> None: ...
+
+    def stop(self, grace: float = ...) -> None: ...
+
+    def silence(self) -> float: ...
+
+
+class SchedulerService:
+    """Runs the scheduler, or another such loop, in its own thread, while the main thread waits for signals."""
+
+    def __init__(self, scheduler: ServiceLoop, grace: float) -> None:
         self._scheduler = scheduler
         self._grace = grace
         # A signal handler may use a SimpleQueue, unlike a threading.Event.

@@ -8,30 +8,28 @@ from django.core.signals import setting_changed
 from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
 
-from tenure.integrations.django.current_app import is_test, project
+from tenure.integrations.django.configuration import is_test
+from tenure.integrations.django.current_app import project
 
 
-class TenureConfig(AppConfig):  # type: ignore[misc]
+class TenureConfig(AppConfig):
     """Background jobs and schedules."""
 
     name = "tenure.integrations.django"
     label = "tenure"
     verbose_name = "Tenure"
-    default_auto_field = "django.db.models.BigAutoField"
+    default_auto_field: Any = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from tenure.integrations.django.checks import DATABASE_CHECKS, DEPLOY_CHECKS, SETTINGS_CHECKS, TAG
+        from tenure.integrations.django.checks import TAG, check_deployment, check_settings, check_tables
 
         project.remember_names()
         setting_changed.connect(project.setting_changed, dispatch_uid="tenure.setting_changed")
         connection_created.connect(_let_go_of_database, dispatch_uid="tenure.connection_created")
         post_migrate.connect(_after_migrate, sender=self, dispatch_uid="tenure.post_migrate")
-        for each in SETTINGS_CHECKS:
-            checks.register(each, TAG)
-        for each in DEPLOY_CHECKS:
-            checks.register(each, TAG, deploy=True)
-        for each in DATABASE_CHECKS:
-            checks.register(each, checks.Tags.database)
+        checks.register(check_settings, TAG)
+        checks.register(check_deployment, TAG, deploy=True)
+        checks.register(check_tables, checks.Tags.database)
 
 
 def _after_migrate(**details: Any) -> None:

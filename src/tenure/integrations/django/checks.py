@@ -1,6 +1,5 @@
 """System checks for `manage.py check`: settings, jobs, tables, and what a deployment should not do."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from tenure.integrations.django.configuration import Configuration
 from tenure.integrations.django.current_app import current_configuration, get_app
 from tenure.integrations.django.database_url import VENDORS
 from tenure.integrations.django.schema import has_tables, missing_tables
-from tenure.settings import load_with_origins
 
 TAG = "tenure"
 _INSECURE = "django-insecure-"
@@ -88,11 +86,7 @@ def check_deployment(app_configs: Any = None, **_: Any) -> list[CheckMessage]:  
     except TenureError:
         return []
     messages: list[CheckMessage] = []
-    given = {name: value for name, value in found.arguments.items() if name != "keys"}
-    has_own_keys = "keys" in load_with_origins(given, os.environ).origins or "keys" in getattr(
-        django_settings, "TENURE", {}
-    )
-    if not has_own_keys and str(django_settings.SECRET_KEY).startswith(_INSECURE):
+    if found.derives_keys and str(django_settings.SECRET_KEY).startswith(_INSECURE):
         messages.append(
             Warning(
                 "the key that signs jobs is derived from a SECRET_KEY that is publicly known",
@@ -117,8 +111,3 @@ def check_deployment(app_configs: Any = None, **_: Any) -> list[CheckMessage]:  
             )
         )
     return messages
-
-
-SETTINGS_CHECKS = (check_settings,)
-DATABASE_CHECKS = (check_tables,)
-DEPLOY_CHECKS = (check_deployment,)

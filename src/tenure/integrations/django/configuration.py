@@ -8,8 +8,9 @@ import base64
 import hashlib
 import hmac
 import os
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from django.conf import settings as django_settings
@@ -44,11 +45,15 @@ class DjangoOptions:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The arguments of the app; `in_database` means that its jobs are in the database of the alias."""
+    """The arguments of the app.
+
+    `in_database` means that its URL follows from DATABASES, `derives_keys` that its keys follow from SECRET_KEY.
+    """
 
     options: DjangoOptions
     arguments: dict[str, Any]
     in_database: bool
+    derives_keys: bool
     settings: Settings
 
     @property
@@ -77,12 +82,23 @@ def configuration() -> Configuration:
     in_database = "url" not in loaded.origins
     if in_database:
         arguments["url"] = database_url(options.database)
-    if "keys" not in loaded.origins:
+    derives_keys = "keys" not in loaded.origins
+    if derives_keys:
         arguments["keys"] = derived_keys()
-    found = Configuration(options, arguments, in_database, load_with_origins(arguments, os.environ).settings)
-    if found.uses_outbox and "outboxes" not in loaded.origins:
-        arguments["outboxes"] = (database_url(options.database),)
-    return Configuration(options, arguments, in_database, load_with_origins(arguments, os.environ).settings)
+    found = Configuration(options, arguments, in_database, derives_keys, _loaded(arguments))
+    if not found.uses_outbox or "outboxes" in loaded.origins:
+        return found
+    arguments["outboxes"] = (database_url(options.database),)
+    return replace(found, settings=_loaded(arguments))
+
+
+def _loaded(arguments: Mapping[str, Any]) -> Settings:
+    return load_with_origins(arguments, os.environ).settings
+
+
+def is_test() -> bool:
+    """Whether Django's test environment is set up: it gives `django.core.mail` an outbox."""
+    return hasattr(sys.modules.get("django.core.mail"), "outbox")
 
 
 def django_options(given: Mapping[str, Any]) -> DjangoOptions:

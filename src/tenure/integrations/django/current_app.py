@@ -5,7 +5,6 @@ alias. Where there is none, and for a backend outside of the database, it works 
 default: a test never writes to a real backend.
 """
 
-import sys
 import threading
 from typing import Any
 
@@ -16,7 +15,7 @@ from msgspec import structs
 
 from tenure.app.override import Placement
 from tenure.app.tenure import Tenure
-from tenure.integrations.django.configuration import IN_PROCESS, Configuration, configuration
+from tenure.integrations.django.configuration import IN_PROCESS, Configuration, configuration, is_test
 from tenure.integrations.django.job_connections import around, around_async
 from tenure.integrations.django.tasks.discovery import load_tasks
 from tenure.integrations.django.transactions import DjangoTransactions
@@ -42,11 +41,6 @@ def current_configuration() -> Configuration:
     return project.configuration()
 
 
-def is_test() -> bool:
-    """Whether Django's test environment is set up: it gives `django.core.mail` an outbox."""
-    return hasattr(sys.modules.get("django.core.mail"), "outbox")
-
-
 class Project:
     """The app, what it was built from, and whether its jobs are known."""
 
@@ -57,6 +51,7 @@ class Project:
         self._seen: tuple[Any, ...] = ()
         self._names: dict[str, Any] = {}
         self._is_discovered = False
+        self._is_discovering = False
         self._failure: Exception | None = None
 
     def app(self) -> Tenure:
@@ -77,18 +72,23 @@ class Project:
         """Import the `jobs.py` modules, once all apps are ready; an error is raised again by every later call."""
         if self._is_discovered or not apps.ready:
             return
-        with self._lock:
+        with self._lock:  # other threads wait here until all modules are imported
             if self._failure is not None:
                 raise self._failure
-            if self._is_discovered:
-                return
-            self._is_discovered = True  # the modules may ask for the app
-            try:
-                autodiscover_modules(_JOBS_MODULE)
-                load_tasks(self.app())
-            except Exception as error:
-                self._is_discovered, self._failure = False, error
-                raise
+            if not self._is_discovering:
+                self._import_jobs()
+
+    def _import_jobs(self) -> None:
+        self._is_discovering = True  # the modules may ask for the app
+        try:
+            autodiscover_modules(_JOBS_MODULE)
+            load_tasks(self.app())
+            self._is_discovered = True
+        except Exception as error:
+            self._failure = error
+            raise
+        finally:
+            self._is_discovering = False
 
     def configuration(self) -> Configuration:
         with self._lock:
@@ -103,7 +103,8 @@ class Project:
 
     def remember_names(self) -> None:
         """Note the names of the databases, before tests rename them."""
-        for alias, database in connections.settings.items():
+        databases: Any = connections.settings
+        for alias, database in databases.items():
             self._names.setdefault(alias, database.get("NAME"))
 
     def has_test_database(self, alias: str) -> bool:

@@ -30,8 +30,8 @@ _ROLES: tuple[tuple[str, Role], ...] = (
 
 
 def role_of(user: Any) -> Role | None:
-    """What a user of Django may do in the dashboard; None: nothing."""
-    if not (user.is_active and user.is_staff):
+    """What a user of Django may do in the dashboard; None: nothing. Without a middleware there is no user."""
+    if user is None or not (user.is_active and user.is_staff):
         return None
     return next((role for permission, role in _ROLES if user.has_perm(permission)), None)
 
@@ -86,14 +86,15 @@ def _answer(environ: dict[str, Any]) -> HttpResponseBase:
     body = _mounted.application()(environ, start_response)
     status, headers = head
     is_download = any(name.lower() == "content-disposition" for name, _ in headers)
-    answer: HttpResponseBase = (
+    answer: Any = (
         StreamingHttpResponse(body, status=status) if is_download else HttpResponse(b"".join(body), status=status)
     )
     _copy_headers(answer, headers)
-    return answer
+    found: HttpResponseBase = answer
+    return found
 
 
-def _copy_headers(answer: HttpResponseBase, headers: list[tuple[str, str]]) -> None:
+def _copy_headers(answer: Any, headers: list[tuple[str, str]]) -> None:
     del answer["Content-Type"]
     for name, value in headers:
         if name.lower() == "set-cookie":
@@ -130,4 +131,3 @@ def _access(request: Request) -> Access | None:
 
 _mounted = MountedDashboard()
 close_dashboard = _mounted.close
-

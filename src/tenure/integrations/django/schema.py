@@ -26,7 +26,7 @@ _PREFIX = "tenure_"
 _VERSION_TABLES = (JOBS.version_table, OUTBOX.version_table)
 
 
-class CreateTables(Operation):  # type: ignore[misc]
+class CreateTables(Operation):
     """Creates the tables that the settings need: for the jobs, for the outbox, or for both."""
 
     reversible = True
@@ -89,7 +89,8 @@ def empty_tables(alias: str) -> None:
     app_without_jobs().close()
     connection = connections[alias]
     tables = _tables(connection)
-    with transaction.atomic(using=alias), connection.cursor() as cursor:
+    block: Any = transaction.atomic(using=alias)
+    with block, connection.cursor() as cursor:
         for table in tables:
             if table not in _VERSION_TABLES:
                 cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")  # noqa: S608 - our own names
@@ -100,7 +101,9 @@ def missing_tables(alias: str) -> list[str]:
     if database_url(alias) == IN_MEMORY:
         return []
     found, existing = current_configuration(), set(_tables(connections[alias]))
-    wanted = [table for table, needed in zip(_VERSION_TABLES, (found.uses_database, found.uses_outbox), strict=True) if needed]
+    wanted = [
+        table for table, needed in zip(_VERSION_TABLES, (found.uses_database, found.uses_outbox), strict=True) if needed
+    ]
     return [table for table in wanted if table not in existing]
 
 

@@ -13,7 +13,7 @@ from django.db import connections, transaction
 
 from tenure.app.tenure import Tenure
 from tenure.definition.job import Job, new_id
-from tenure.integrations.django.configuration import IN_PROCESS, DjangoOptions
+from tenure.integrations.django.configuration import IN_PROCESS, DjangoOptions, is_test
 from tenure.integrations.django.database_url import is_same_database
 
 T = TypeVar("T")
@@ -39,7 +39,9 @@ class DjangoTransactions:
         options = self._options()
         connection = connections[options.database]
         if is_same_database(url, options.database):
-            return str(self._app.enqueue(job, backend, connection=connection))
+            handle = self._app.enqueue(job, backend, connection=connection)
+            self._wake_after_commit(connection, backend, {job.queue})
+            return str(handle)
         if options.defer == "outbox":
             return str(self._app.outbox(connection).enqueue(job, backend))
         return self._after_commit(job, backend, options.database)
@@ -48,7 +50,10 @@ class DjangoTransactions:
         options = self._options()
         connection = connections[options.database]
         if is_same_database(url, options.database):
-            return [str(each) for each in self._app.enqueue_many(jobs, backend, connection=connection)]
+            given = list(jobs)
+            handles = self._app.enqueue_many(given, backend, connection=connection)
+            self._wake_after_commit(connection, backend, {job.queue for job in given})
+            return [str(each) for each in handles]
         if options.defer == "outbox":
             return [str(each) for each in self._app.outbox(connection).enqueue_many(jobs, backend)]
         return [self._after_commit(job, backend, options.database) for job in jobs]
@@ -59,6 +64,22 @@ class DjangoTransactions:
 
         found: tuple[T] | None = await sync_to_async(joined, thread_sensitive=True)()
         return found
+
+    def _wake_after_commit(self, connection: Any, backend: str | None, queues: set[str]) -> None:
+        """Not in the transaction, where the notification would hold a lock that all commits of the server share.
+
+        Not in a test either, where it would be counted among the callbacks of the test.
+        """
+        if connection.vendor != "postgresql" or not connection.in_atomic_block or is_test():
+            return
+        names = sorted(map(self._app.queues.resolve, queues))
+
+        def wake() -> None:
+            transactions = self._app.open_backend(backend).backend.transactions
+            if transactions is not None:
+                transactions.wake(names)
+
+        transaction.on_commit(wake, using=connection.alias, robust=True)
 
     def _after_commit(self, job: Job, backend: str | None, alias: str) -> str:
         """Send the job once the transaction is committed; it is lost if the process ends between the two."""

@@ -10,7 +10,8 @@ def database(url):
     if parts.scheme == "sqlite":
         name = unquote(parts.path).removeprefix("/")
         test = {} if os.environ.get("PROJECT_IN_MEMORY") else {"NAME": f"{name}.test"}
-        return {"ENGINE": "django.db.backends.sqlite3", "NAME": name, "TEST": test}
+        options = {"transaction_mode": "IMMEDIATE"}  # as one does where several processes write
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": name, "TEST": test, "OPTIONS": options}
     if parts.scheme == "mysql":
         import pymysql
 
@@ -44,6 +45,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "tenure.integrations.django",
     "shop",
+    *os.environ.get("PROJECT_APPS", "").split(),
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

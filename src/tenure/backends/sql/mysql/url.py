@@ -1,6 +1,6 @@
 """Opens `mysql://user:password@host:3306/database`, or with `?socket=/path` a server on this machine."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, parse_qsl, unquote
 
 from tenure.backends.sql.backend import SqlBackend, migrated
@@ -8,11 +8,20 @@ from tenure.backends.sql.connections import timeout_option
 from tenure.clock import Clock
 from tenure.errors import BackendUnavailable, UnknownBackend
 
+if TYPE_CHECKING:
+    from tenure.backends.sql.mysql.dialect import MysqlDialect
+
 _OPTIONS = ("socket", "timeout", "ssl_ca", "ssl_cert", "ssl_key")
 
 
 def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
     """The backend on this database; migrates it when needed."""
+    dialect = open_outbox(parts, clock)
+    return migrated(SqlBackend(dialect, server=dialect))
+
+
+def open_outbox(parts: SplitResult, clock: Clock) -> "MysqlDialect":
+    """The statements on this database, without the tables of jobs."""
     try:
         import pymysql  # noqa: F401 - only users of MySQL need its driver
     except ImportError as error:
@@ -24,8 +33,7 @@ def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
     for name in query:
         if name not in _OPTIONS:
             raise UnknownBackend(f"unknown option {name!r} in the {parts.scheme} URL; known: {', '.join(_OPTIONS)}")
-    dialect = MysqlDialect(MysqlServer(login(parts, query), timeout_option(query.get("timeout", "30"))), clock)
-    return migrated(SqlBackend(dialect, server=dialect))
+    return MysqlDialect(MysqlServer(login(parts, query), timeout_option(query.get("timeout", "30"))), clock)
 
 
 def login(parts: SplitResult, query: dict[str, str]) -> dict[str, Any]:

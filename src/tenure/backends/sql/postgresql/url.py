@@ -1,5 +1,6 @@
 """Opens `postgresql://user@host/database`; options that Tenure does not know go to libpq."""
 
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, parse_qsl, urlencode
 
 from tenure.backends.sql.backend import SqlBackend, migrated
@@ -7,11 +8,20 @@ from tenure.backends.sql.connections import timeout_option
 from tenure.clock import Clock
 from tenure.errors import BackendUnavailable, UnknownBackend
 
+if TYPE_CHECKING:
+    from tenure.backends.sql.postgresql.dialect import PostgresDialect
+
 _LISTEN = ("auto", "on", "off")
 
 
 def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
     """The backend on this database; migrates it when needed."""
+    dialect = open_outbox(parts, clock)
+    return migrated(SqlBackend(dialect, server=dialect))
+
+
+def open_outbox(parts: SplitResult, clock: Clock) -> "PostgresDialect":
+    """The statements on this database, without the tables of jobs."""
     try:
         import psycopg
     except ImportError as error:
@@ -28,5 +38,4 @@ def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
         server = PostgresServer(url, timeout_option(timeout), listen)
     except psycopg.ProgrammingError as error:
         raise UnknownBackend(f"cannot parse the postgresql URL: {error}") from error
-    dialect = PostgresDialect(server, clock)
-    return migrated(SqlBackend(dialect, server=dialect))
+    return PostgresDialect(server, clock)

@@ -68,8 +68,12 @@ def compound(name: str, *statements: str) -> CompoundStatement:
 class Database:
     """A connection never crosses a fork: a child process opens its own at the first use."""
 
-    def __init__(self, path: Path, compounds: Sequence[CompoundStatement], synchronous: str = "full") -> None:
+    def __init__(
+        self, path: Path, compounds: Sequence[CompoundStatement], synchronous: str = "full", is_ours: bool = True
+    ) -> None:
+        """The file of an application is not ours: its journal mode stays, and its own connections checkpoint."""
         self.path = path
+        self._is_ours = is_ours
         self._compounds = compounds
         self.log = path.with_name(f"{path.name}-wal")
         self._synchronous = synchronous
@@ -190,7 +194,7 @@ class Database:
             mode = self._connection.execute("PRAGMA journal_mode").fetchone()
             self._write_lock = WriteLock(self.path, _LOCK_TIMEOUT)
             undo.callback(self._write_lock.close)
-            if mode != ("wal",):
+            if self._is_ours and mode != ("wal",):
                 self._use_write_ahead_log()
             self._prepare_connection()
             undo.pop_all()
@@ -225,7 +229,7 @@ class Database:
     def _checkpoint(self, connection: sqlite3.Connection) -> None:
         """Copy the log into the file every `_checkpoint_after` writes, a number adapted to the length of the log."""
         self._writes += 1
-        if self._writes < self._checkpoint_after:
+        if not self._is_ours or self._writes < self._checkpoint_after:
             return
         self._writes = 0
         _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()

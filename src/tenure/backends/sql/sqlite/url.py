@@ -1,6 +1,7 @@
 """Opens `sqlite:///path`: three slashes for a relative path, four for an absolute one."""
 
 import sqlite3
+from pathlib import Path
 from urllib.parse import SplitResult
 
 from tenure.backends.parts import DatabaseFile
@@ -14,9 +15,22 @@ from tenure.errors import BackendUnavailable
 
 def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
     """The backend on this file; creates and migrates the database when needed."""
+    path, synchronous = _file_and_durability(parts)
+    dialect = SqliteDialect(Database(path, COMPOUNDS, synchronous), clock)
+    return migrated(SqlBackend(dialect, file=DatabaseFile(path, sqlite3.sqlite_version_info)))
+
+
+def open_outbox(parts: SplitResult, clock: Clock) -> SqliteDialect:
+    """The database of an application; the file must exist, and its journal mode stays."""
+    path, synchronous = _file_and_durability(parts)
+    if not path.exists():
+        raise BackendUnavailable(f"there is no database at {str(path)!r}; check the path in the setting outboxes")
+    return SqliteDialect(Database(path, COMPOUNDS, synchronous, is_ours=False), clock)
+
+
+def _file_and_durability(parts: SplitResult) -> tuple[Path, str]:
     chosen = options(parts, known={"synchronous": ("full", "normal", "extra")})
     path = sqlite_file(parts)
     if not path.parent.is_dir():
         raise BackendUnavailable(f"the folder {str(path.parent)!r} for the database does not exist; create it first")
-    dialect = SqliteDialect(Database(path, COMPOUNDS, chosen.get("synchronous", "full")), clock)
-    return migrated(SqlBackend(dialect, file=DatabaseFile(path, sqlite3.sqlite_version_info)))
+    return path, chosen.get("synchronous", "full")

@@ -1,5 +1,7 @@
 """The permissions of the dashboard, and the tables of Tenure."""
 
+from typing import Any, ClassVar
+
 from django.db import migrations, models
 
 from tenure.integrations.django.schema import CreateTables
@@ -10,8 +12,8 @@ class Migration(migrations.Migration):
 
     initial = True
     atomic = False
-    dependencies = []
-    operations = [
+    dependencies: ClassVar[list[Any]] = []
+    operations: ClassVar[list[Any]] = [
         migrations.CreateModel(
             name="BackgroundJobs",
             fields=[

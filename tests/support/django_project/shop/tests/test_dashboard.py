@@ -25,9 +25,7 @@ class DashboardTests(TransactionTestCase):
 
     def test_a_stranger_is_sent_to_the_login_of_the_admin(self):
         answer = self.client.get(f"{ROOT}/queues?window=24h")
-        self.assertRedirects(
-            answer, f"/admin/login/?next={ROOT}/queues%3Fwindow%3D24h", fetch_redirect_response=False
-        )
+        self.assertRedirects(answer, f"/admin/login/?next={ROOT}/queues%3Fwindow%3D24h", fetch_redirect_response=False)
 
     def test_staff_without_a_permission_and_users_who_are_no_staff_are_refused(self):
         self.assertEqual(self.sign_in().get(f"{ROOT}/").status_code, 403)

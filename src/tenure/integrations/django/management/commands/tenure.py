@@ -21,7 +21,7 @@ _DJANGO_OPTIONS = ("--settings", "--pythonpath")  # ManagementUtility has used t
 _CHECKED = ("work", "cron", "dashboard")  # they go on for long, so they begin with Django's system checks
 
 
-class Command(BaseCommand):  # type: ignore[misc]
+class Command(BaseCommand):
     """Passes its arguments on."""
 
     help = "Run a command of Tenure, such as `work`; `tenure --help` lists them."
