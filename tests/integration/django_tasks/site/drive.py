@@ -50,6 +50,7 @@ def enqueue():
         "twin": tasks.add.using(unique=True).enqueue(7, b=8),
         "other": tasks.add.using(unique=True).enqueue(7, b=9),
         "of_second": tasks.add.using(backend="second", queue_name="emails").enqueue(3),
+        "elsewhere": tasks.add.using(backend="elsewhere").enqueue(20),
         "cancelled": tasks.add.using(run_after=later).enqueue(4),
         **{name: tasks.in_order.using(priority=priority).enqueue(name) for name, priority in ORDER.items()},
     }
@@ -123,8 +124,8 @@ def in_transaction():
 def read(ids):
     found = {}
     for name, id in ids.items():
-        backend = task_backends["second" if name == "of_second" else "default"]
-        found[name] = shown(backend.get_result(id))
+        alias = {"of_second": "second", "elsewhere": "elsewhere"}.get(name, "default")
+        found[name] = shown(task_backends[alias].get_result(id))
     return found
 
 

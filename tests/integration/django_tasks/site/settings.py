@@ -12,6 +12,7 @@ BACKEND = "tenure.integrations.django.tasks.TenureBackend"
 TASKS = {
     "default": {"BACKEND": BACKEND, "QUEUES": QUEUES, "OPTIONS": {"modules": ["shop.letters"]}},
     "second": {"BACKEND": BACKEND, "QUEUES": []},
+    "elsewhere": {"BACKEND": BACKEND, "OPTIONS": {"backend": f"sqlite:///{os.environ['SITE_FOLDER']}/elsewhere.db"}},
 }
 TENURE = {"retention": {"payloads": 7}, "queues": QUEUES}
 if "SITE_BACKEND" in os.environ:

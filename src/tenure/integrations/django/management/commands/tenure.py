@@ -7,6 +7,7 @@ DJANGO_SETTINGS_MODULE and the import path of this process.
 import os
 import sys
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -15,6 +16,7 @@ from django.db import connections
 from tenure.cli.main import cli
 from tenure.integrations.django.checks import TAG
 from tenure.integrations.django.current_app import current_configuration
+from tenure.settings.environment import COMMAND_URL
 
 LOCATION = "tenure.integrations.django.app:app"
 _DJANGO_OPTIONS = ("--settings", "--pythonpath")  # ManagementUtility has used them
@@ -57,11 +59,20 @@ def run(prog_name: str, arguments: Sequence[str], check: Any) -> None:
     """Run a command of Tenure; it ends with SystemExit, as on the command line."""
     share_import_path()
     given = list(arguments)
+    use_url(given)
     check(given[0] if given else "")
     if given[:1] == ["work"] and current_configuration().uses_outbox and "--with-outbox" not in given:
         given.append("--with-outbox")
     connections.close_all()  # a process that the command forks must not share them
     cli(args=["--app", LOCATION, *given], prog_name=prog_name)
+
+
+def use_url(arguments: Sequence[str]) -> None:
+    """Let the option `--url` hold already for the checks, which build the app; the command removes it at its end."""
+    for each, following in zip_longest(arguments, arguments[1:]):
+        url = each.partition("=")[2] if each.startswith("--url=") else following if each == "--url" else None
+        if url:
+            os.environ[COMMAND_URL] = url
 
 
 def share_import_path() -> None:
