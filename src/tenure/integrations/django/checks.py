@@ -6,14 +6,14 @@ from typing import Any
 
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Warning
-from django.db import connections
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.utils import DatabaseError
 
 from tenure.errors import TenureError
 from tenure.integrations.django.configuration import Configuration
 from tenure.integrations.django.current_app import current_configuration, get_app
 from tenure.integrations.django.database_url import VENDORS
-from tenure.integrations.django.schema import has_tables, missing_tables
+from tenure.integrations.django.schema import has_tables, is_migrated, missing_tables
 
 TAG = "tenure"
 _INSECURE = "django-insecure-"
@@ -62,10 +62,11 @@ def _has_atomic_requests(alias: str) -> bool:
 
 
 def check_tables(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """tenure.W002: `migrate` has not created the tables."""
+    """tenure.W002: the tables are missing; for the default database, Django itself tells what is not migrated yet."""
     try:
         alias = current_configuration().options.database
-        missing = missing_tables(alias) if alias in (databases or ()) and has_tables(alias) else []
+        is_asked = alias in (databases or ()) and has_tables(alias)
+        missing = missing_tables(alias) if is_asked and (alias != DEFAULT_DB_ALIAS or is_migrated(alias)) else []
     except (TenureError, DatabaseError):
         return []  # check_settings and Django report these
     if not missing:

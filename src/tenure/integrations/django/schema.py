@@ -76,7 +76,7 @@ def create_tables(alias: str) -> None:
 
 def after_migrate(using: str, **details: Any) -> None:
     """For the signal `post_migrate`: new tables of a new release, or, after `flush`, empty tables."""
-    if using not in connections or not has_tables(using) or not _is_applied(using):
+    if using not in connections or not has_tables(using) or not is_migrated(using):
         return
     if "plan" in details:
         create_tables(using)
@@ -107,7 +107,8 @@ def missing_tables(alias: str) -> list[str]:
     return [table for table in wanted if table not in existing]
 
 
-def _is_applied(alias: str) -> bool:
+def is_migrated(alias: str) -> bool:
+    """Whether the migration of Tenure is applied to this database."""
     if settings.MIGRATION_MODULES.get(LABEL, "") is None:
         return True  # migrations are switched off, as tests may do
     return any(app == LABEL for app, _ in MigrationRecorder(connections[alias]).applied_migrations())
