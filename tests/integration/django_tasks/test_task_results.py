@@ -104,9 +104,22 @@ def test_a_result_has_an_error_with_its_class_for_each_failed_attempt(scenes: di
     assert classes["returns_object"] == [["builtins.TypeError", "TypeError"]]
     assert classes["cancelled"] == [["tenure.errors.Cancelled", "Cancelled"]]
     failed = {name for name, result in results.items() if result["status"] == "FAILED"}
-    assert failed == {"broken", "broken_async", "ends_program", "too_slow", "returns_object", "cancelled"}
+    expected = {"broken", "broken_async", "ends_program", "too_slow", "returns_object", "cancelled"}
+    assert failed - {"killer"} == expected
     assert results["broken"]["errors"][0][2].endswith("OutOfStock: no lamps\n")
     assert results["broken"]["value"] == {"ValueError": "Task failed"}
+
+
+def test_a_task_that_kills_its_process_fails_with_an_error_for_each_attempt(scenes: dict[str, Any]) -> None:
+    if scenes["backend"] != "sqlite":  # the worker runs tasks in its own process there
+        assert "killer" not in scenes["ids"]
+        return
+    killer = scenes["results"]["killer"]
+
+    assert (killer["status"], killer["attempts"]) == ("FAILED", 4)
+    assert [error[:2] for error in killer["errors"]] == [["tenure.errors.JobFailed", "JobFailed"]] * 4
+    finished = [line for line in scenes["signals"] if line["event"] == "finished" and line["task"] == killer["name"]]
+    assert [line["status"] for line in finished] == ["FAILED"]
 
 
 def test_a_task_with_context_sees_its_own_result_with_the_earlier_attempts(scenes: dict[str, Any]) -> None:

@@ -55,6 +55,8 @@ def enqueue():
         **{name: tasks.in_order.using(priority=priority).enqueue(name) for name, priority in ORDER.items()},
     }
     get_app().cancel(results["cancelled"].id)
+    if os.environ.get("SITE_WORKER") != "inline":
+        results["killer"] = tasks.kills_its_process.enqueue()
     refused = {name: refusal(call) for name, call in refusals(tasks).items()}
     ids = {name: result.id for name, result in results.items()}
     told = {"forged": forge(tasks)}
@@ -137,6 +139,7 @@ def shown(result):
     times = ("enqueued_at", "started_at", "last_attempted_at", "finished_at")
     return {
         "task": result.task.module_path,
+        "name": result.task.name,
         "priority": result.task.priority,
         "queue": result.task.queue_name,
         "run_after": result.task.run_after and result.task.run_after.timestamp(),

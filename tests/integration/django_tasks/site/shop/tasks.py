@@ -91,6 +91,11 @@ def ends_program():
     raise SystemExit("good-bye")
 
 
+@task(backoff="none")
+def kills_its_process():
+    os._exit(3)
+
+
 @task(timeout=0.3)
 def too_slow():
     time.sleep(60)
