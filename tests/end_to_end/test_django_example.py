@@ -40,9 +40,7 @@ class Site:
 
     def manage(self, *arguments: str) -> str:
         command = [sys.executable, str(EXAMPLE / "manage.py"), *arguments]
-        done = subprocess.run(
-            command, cwd=self.folder, env=self.variables, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, cwd=self.folder, env=self.variables, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr
 
