@@ -1,4 +1,4 @@
-"""The Django example as its users run it: manage.py, a web server, a worker, and a browser for the shop and the admin."""
+"""The Django example as its users run it: manage.py, web server, worker, and a browser for shop and admin."""
 
 import os
 import re
