@@ -1,4 +1,4 @@
-"""The Django example as its users run it: manage.py, a web server, a worker, a browser, and the dashboard in the admin."""
+"""The Django example as its users run it: manage.py, web server, worker, and a browser for shop and admin."""
 
 import os
 import re
@@ -40,9 +40,7 @@ class Site:
 
     def manage(self, *arguments: str) -> str:
         command = [sys.executable, str(EXAMPLE / "manage.py"), *arguments]
-        done = subprocess.run(
-            command, cwd=self.folder, env=self.variables, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, cwd=self.folder, env=self.variables, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr
 

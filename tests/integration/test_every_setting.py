@@ -36,6 +36,7 @@ DAY = 86_400
 
 ELSEWHERE = {
     "backends": "unit/app/test_app.py::test_a_job_may_go_to_another_backend_by_name",
+    "outboxes": "integration/outbox/test_outbox_relay.py::test_jobs_reach_their_backend_in_order_and_run",
     "url_override": (
         "end_to_end/test_doctor.py::test_the_url_override_replaces_the_url_in_the_code_for_every_process_and_is_shown"
     ),

@@ -59,3 +59,17 @@ def test_nothing_is_written_to_the_real_database_by_tests_without_a_database(tmp
     report = project.manage("test", "shop.tests.test_database.WithoutDatabaseTests")
     assert "\nOK\n" in report
     assert file.stat().st_size == 0
+
+
+def test_a_commit_wakes_the_workers_that_wait_on_postgresql(postgres_url: str, tmp_path: Path) -> None:
+    import psycopg
+
+    project = DjangoProject(postgres_url, tmp_path)
+    project.manage("migrate", "tenure", "-v", "0")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("LISTEN tenure")
+        project.python(
+            "from django.db import transaction\nfrom shop.jobs import welcome\n"
+            "with transaction.atomic():\n    welcome.enqueue(user='ada')"
+        )
+        assert [each.payload for each in connection.notifies(timeout=60, stop_after=1)] == ["emails"]

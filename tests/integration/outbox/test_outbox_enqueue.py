@@ -176,6 +176,14 @@ def test_a_unique_job_cannot_be_refused_later(app):
         app.outbox(connection).enqueue(job(app, unique="u", duplicate="refuse"))
 
 
+def test_a_backend_that_runs_jobs_on_put_is_refused():
+    with Tenure("sync://") as app:
+        app.job(greet)
+
+        with pytest.raises(BackendError, match="runs jobs when they are put"):
+            app.outbox(object()).enqueue(job(app))
+
+
 def test_in_an_override_a_job_goes_to_its_backend_at_once(app):
     with app.override("memory://") as test:
         handle = app.outbox(object()).enqueue(job(app))

@@ -45,14 +45,20 @@ class FaultPoints:
         return self.around(lambda work: transact(lambda rows: work(self.around(rows))))
 
 
-@pytest.fixture(params=("sqlite", "postgres"))
-def outbox(request, tmp_path):
-    return outbox_url(request, request.param, tmp_path)
+@pytest.fixture(params=(("sqlite", "redis"), ("postgres", "sqlite")), ids="-to-".join)
+def kinds(request):
+    """The kind of the application's database, and of the backend."""
+    return request.param
 
 
-@pytest.fixture(params=("sqlite", "redis"))
-def app(request, tmp_path):
-    url = f"sqlite:///{tmp_path}/jobs.db" if request.param == "sqlite" else request.getfixturevalue("redis_url")
+@pytest.fixture
+def outbox(request, kinds, tmp_path):
+    return outbox_url(request, kinds[0], tmp_path)
+
+
+@pytest.fixture
+def app(request, kinds, tmp_path):
+    url = f"sqlite:///{tmp_path}/jobs.db" if kinds[1] == "sqlite" else request.getfixturevalue("redis_url")
     with Tenure(url, keys=[KEY]) as app:
         app.job(greet)
         yield app

@@ -10,7 +10,7 @@ from tenure.app.outbox import relay as relay_module
 from tenure.backends.messages import Message
 from tenure.backends.sql.outbox.database import open_outbox
 from tenure.clock import SystemClock
-from tenure.errors import BackendUnavailable, SchemaError, SettingsError, UnknownBackend
+from tenure.errors import BackendUnavailable, PartialPut, SchemaError, SettingsError, UnknownBackend
 from tenure.events import Enqueued, OutboxRelayed
 from tenure.wire.signing import new_key
 from tests.integration.backends.test_caller_transactions import raw, url_of
@@ -295,8 +295,6 @@ def test_while_a_backend_is_down_its_jobs_stay_and_others_are_moved(tmp_path, sq
 
 
 def test_a_partly_stored_batch_is_completed(app, sqlite_outbox, monkeypatch):
-    from tenure.errors import PartialPut
-
     put, calls = app.backend.put, []
 
     def halting(messages):
@@ -379,6 +377,30 @@ def test_a_missing_file_is_not_created(app, tmp_path):
         app.outboxes.on(f"sqlite:///{tmp_path}/absent.db").move()
 
     assert not (tmp_path / "absent.db").exists()
+
+
+def test_an_override_leaves_real_outboxes_alone(tmp_path, sqlite_outbox):
+    with Tenure(f"sqlite:///{tmp_path}/jobs.db", keys=[KEY], outboxes=[sqlite_outbox]) as app:
+        app.job(greet)
+        enqueue_in_outbox(app, sqlite_outbox, [job(app)])
+
+        with app.override("memory://"), pytest.raises(SettingsError, match="no outbox is known"):
+            app.outboxes.move()
+
+        assert len(outbox_rows(sqlite_outbox)) == 1
+
+
+def test_a_lost_connection_is_an_outage_and_no_refusal(app, sqlite_outbox, monkeypatch):
+    def cut(_):
+        raise PartialPut("0 were stored for certain", []) from BackendUnavailable("the connection is lost")
+
+    enqueue_in_outbox(app, sqlite_outbox, jobs(app, 2))
+    monkeypatch.setattr(app.backend, "put", cut)
+
+    with pytest.raises(PartialPut):
+        app.outboxes.on(sqlite_outbox).move()
+
+    assert outbox_rows(sqlite_outbox, REFUSED) == [(0, None, None)] * 2
 
 
 def test_an_outbox_needs_a_database(app):

@@ -99,7 +99,7 @@ def timing(**fields: object) -> dict:
         ("schedules", {"schedules": (ScheduleFacts("yearly", None, None),)}, "ok", ""),
         ("outboxes", {}, "not applicable", ""),
         ("outboxes", {"outboxes": (OutboxFacts(name="shop", jobs=3, untried_age=5.0),)}, "ok", "3 jobs wait"),
-        ("outboxes", {"outboxes": (OutboxFacts(name="shop", jobs=3, untried_age=61.0),)}, "warning", "no relay empties"),
+        ("outboxes", {"outboxes": (OutboxFacts(name="shop", jobs=3, untried_age=61.0),)}, "warning", "no relay"),
         ("outboxes", {"outboxes": (OutboxFacts(name="shop", jobs=3, refused=3),)}, "warning", "refused jobs of shop"),
         ("outboxes", {"outboxes": (OutboxFacts(name="shop", failure="no table"),)}, "problem", "no table"),
         ("old payloads", {}, "not applicable", ""),

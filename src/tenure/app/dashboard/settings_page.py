@@ -14,7 +14,7 @@ from tenure.redaction import MASK, Redactor
 from tenure.settings import Settings, origin_of
 
 GENERAL = "general"
-_URLS = ("url", "url_override", "store", "backends")
+_URLS = ("url", "url_override", "store", "backends", "outboxes")
 _KEPT_TOGETHER = ("sensitive",)  # words, which are no secrets themselves
 # Members whose values are secrets under names that do not say so.
 _SECRET_MEMBERS = ("webhook", "environment", "users", "tokens")
@@ -95,7 +95,7 @@ def _shown(path: str, value: Any, redactor: Redactor) -> Any:
     if not value or names[0] in _KEPT_TOGETHER:
         return value
     if names[0] in _URLS:
-        return without_secrets(value)
+        return without_secrets(value) if isinstance(value, str) else [without_secrets(url) for url in value]
     if names[0] == "keys":
         return [f"{key.partition(':')[0]}:{MASK}" for key in value]
     if any(name in _SECRET_MEMBERS or redactor.is_sensitive(name) for name in names[1:]) or redactor.is_sensitive(

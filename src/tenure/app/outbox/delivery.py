@@ -46,6 +46,8 @@ def _put(backend: Backend, messages: Sequence[Message], delivery: Delivery) -> N
         rest = [message for message in messages if message.id not in accepted]
         if accepted:
             _put(backend, rest, delivery)
+        elif isinstance(error.__cause__, BackendUnavailable):
+            delivery.unavailable.update(dict.fromkeys((message.id for message in rest), error))
         else:
             _split(backend, rest, delivery, error)
     except Exception as error:  # any other error belongs to one of these jobs, and must not stop the relay

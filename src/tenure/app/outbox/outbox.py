@@ -6,11 +6,12 @@ job goes to the backend of the override at once.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tenure.app.client import AppClient
-from tenure.app.open_backends import Destination, OpenBackends, Sealer
+from tenure.app.open_backends import Destination, OpenBackend, OpenBackends, Sealer
 from tenure.app.producer import CHUNK, Producer, chunks
 from tenure.backends.messages import Message
 from tenure.backends.sql import migrations
@@ -19,7 +20,7 @@ from tenure.backends.url import without_secrets
 from tenure.definition.given_job import check_iterable, check_job, check_jobs
 from tenure.definition.job import Job
 from tenure.definition.job_handle import JobHandle, handles
-from tenure.errors import InvalidJob, UnknownBackend
+from tenure.errors import BackendError, InvalidJob, UnknownBackend
 from tenure.suggestions import nearest
 
 create_table = writer.create_table
@@ -52,10 +53,10 @@ class Outbox:
         if self._is_redirected:
             return self._handle(self._producer.enqueue(job, backend), backend)
         destination = self._destination(backend)
-        with self._producer.sending(job) as span:
+        with self._sending(job) as sent:
             message = self._sealed(job, destination)
             writer.write(self._connection, backend or "", [message], self._clock)
-            _name_span(span, message)
+            sent([message])
         return self._handle(message.id, backend)
 
     def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any]]:
@@ -63,14 +64,14 @@ class Outbox:
         checked = check_iterable(jobs, "app.outbox(connection).enqueue_many")
         if self._is_redirected:
             return self._handles(self._producer.enqueue_many(checked, backend), backend)
-        destination, ids = self._destination(backend), []
-        with self._producer.sending() as span:
+        destination, stored = self._destination(backend), []
+        with self._sending() as sent:
             for chunk in chunks(checked, CHUNK):
                 messages = self._sealed_many(chunk, destination)
                 writer.write(self._connection, backend or "", messages, self._clock)
-                ids += [message.id for message in messages]
-            _count_in_span(span, ids)
-        return self._handles(ids, backend)
+                stored += messages
+            sent(stored)
+        return self._handles((message.id for message in stored), backend)
 
     async def aenqueue(self, job: Job, backend: str | None = None) -> JobHandle[Any]:
         """As `enqueue`, on an async connection."""
@@ -78,10 +79,10 @@ class Outbox:
         if self._is_redirected:
             return self._handle(self._producer.enqueue(job, backend), backend)
         destination = await asyncio.to_thread(self._destination, backend)  # it may open a database file
-        with self._producer.sending(job) as span:
+        with self._sending(job) as sent:
             message = self._sealed(job, destination)
             await writer.write_async(self._connection, backend or "", [message], self._clock)
-            _name_span(span, message)
+            sent([message])
         return self._handle(message.id, backend)
 
     async def aenqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any]]:
@@ -89,14 +90,14 @@ class Outbox:
         checked = check_iterable(jobs, "app.outbox(connection).aenqueue_many")
         if self._is_redirected:
             return self._handles(self._producer.enqueue_many(checked, backend), backend)
-        destination, ids = await asyncio.to_thread(self._destination, backend), []
-        with self._producer.sending() as span:
+        destination, stored = await asyncio.to_thread(self._destination, backend), []
+        with self._sending() as sent:
             for chunk in chunks(checked, CHUNK):
                 messages = self._sealed_many(chunk, destination)
                 await writer.write_async(self._connection, backend or "", messages, self._clock)
-                ids += [message.id for message in messages]
-            _count_in_span(span, ids)
-        return self._handles(ids, backend)
+                stored += messages
+            sent(stored)
+        return self._handles((message.id for message in stored), backend)
 
     @property
     def _is_redirected(self) -> bool:
@@ -115,7 +116,22 @@ class Outbox:
                 f"no backend {without_secrets(backend)!r} is in the setting backends, whose names the outbox stores; "
                 f"{advice}"
             )
-        return self._backends.destination(backend)
+        destination = self._backends.destination(backend)
+        if isinstance(destination, OpenBackend) and destination.backend.runs_on_put:
+            raise BackendError("sync:// runs jobs when they are put, so the outbox takes none for it; use memory://")
+        return destination
+
+    @contextmanager
+    def _sending(self, job: Job | None = None) -> Iterator[Callable[[Sequence[Message]], None]]:
+        """A span around the enqueue, if the app is traced; what it yields is called with the stored messages."""
+        if self._sealer.tracing is None:
+            yield lambda _: None
+            return
+        with self._sealer.tracing.sending(job) as span:
+            yield lambda messages: span.set_attribute(
+                *(("messaging.batch.message_count", len(messages)) if job is None
+                  else ("messaging.message.id", messages[0].id))
+            )  # fmt: skip
 
     def _sealed(self, job: Job, destination: Destination) -> Message:
         _check_duplicate(job)
@@ -140,13 +156,3 @@ def _check_duplicate(job: Job) -> None:
             f"a job with unique {job.unique!r} and duplicate='refuse' cannot go through the outbox: only the relay "
             "finds out whether the text is taken; use duplicate='return', with which a second job is dropped"
         )
-
-
-def _name_span(span: Any, message: Message) -> None:
-    if span is not None:
-        span.set_attribute("messaging.message.id", message.id)
-
-
-def _count_in_span(span: Any, ids: Sequence[str]) -> None:
-    if span is not None:
-        span.set_attribute("messaging.batch.message_count", len(ids))

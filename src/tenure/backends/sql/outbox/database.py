@@ -201,8 +201,9 @@ class OutboxDatabase:
     def page(self, limit: int, *, only_refused: bool = False) -> list[OutboxJob]:
         """The oldest rows."""
         found = self._read(_PAGE, tries=1 if only_refused else 0, limit=limit)
+        now = self._dialect.now() if found else 0
         return [
-            OutboxJob(id, backend, queue, handler, created, again, owner is not None, tries, error)
+            OutboxJob(id, backend, queue, handler, created, again, owner is not None and again > now, tries, error)
             for id, backend, queue, handler, created, again, owner, tries, error in found
         ]
 

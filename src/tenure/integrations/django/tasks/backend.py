@@ -53,13 +53,15 @@ class TenureBackend(BaseTaskBackend):
         """As every backend; it also checks what Tenure knows, and makes the task known to workers in this process."""
         deferred = isinstance(task.run_after, timedelta)
         super().validate_task(copied(task, run_after=None) if deferred else task)
+        unique = getattr(task, "unique", False)
+        if not isinstance(unique, (bool, str)):
+            raise InvalidTask(f"unique must be True, False or a text, not {unique!r:.80}")
         try:
             check_key(task.module_path)
-            Job(handler=task.module_path, queue=check_queue(task.queue_name)).replace(**job_options(task))
+            text = unique if isinstance(unique, str) and unique else None
+            Job(handler=task.module_path, queue=check_queue(task.queue_name), unique=text).replace(**job_options(task))
         except (InvalidJob, TypeError) as error:
             raise InvalidTask(str(error)) from error
-        if not isinstance(getattr(task, "unique", False), (bool, str)):
-            raise InvalidTask(f"unique must be True, False or a text, not {task.unique!r:.80}")  # type: ignore[attr-defined]
         known.remember(task)
 
     def enqueue(self, task: Task, args: Any, kwargs: Any) -> TenureTaskResult:
@@ -105,7 +107,7 @@ class TenureBackend(BaseTaskBackend):
             run_after = timezone.now() + run_after
         return TaskFacts(
             backend=self.alias,
-            priority=task.priority,
+            priority=int(task.priority),
             enqueued_at=datetime.now(UTC).isoformat(),
             run_after=None if run_after is None else run_after.isoformat(),
             keep=not self.stored.keeps_messages,
@@ -118,7 +120,7 @@ class TenureBackend(BaseTaskBackend):
         options: JobOptions = {
             **job_options(task),
             "queue": task.queue_name,
-            "priority": level_of(task.priority),
+            "priority": level_of(facts.priority),
             "at": at,
             "unique": unique_text(task, result.args, result.kwargs),
             "meta": {META: facts.as_meta()},
