@@ -65,7 +65,7 @@ def site(environment: dict[str, str], *arguments: str) -> str:
     return done.stdout
 
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # four programs, one after the other
 
 
 def test_a_result_has_the_arguments_and_the_return_value_as_json_knows_them(scenes: dict[str, Any]) -> None:

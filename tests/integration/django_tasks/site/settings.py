@@ -17,6 +17,8 @@ TASKS = {
 TENURE = {"retention": {"payloads": 7}, "queues": QUEUES}
 if "SITE_BACKEND" in os.environ:
     TENURE["url"] = os.environ["SITE_BACKEND"]
+if "SITE_STORE" in os.environ:
+    TENURE["store"] = os.environ["SITE_STORE"]
 
 given = os.environ["SITE_DATABASE"]
 if given.startswith("postgresql:"):
