@@ -82,10 +82,10 @@ def overridden(app: T, backends: OpenBackends, wanted: Override) -> Iterator[T]:
             app.notifications.muted = muted
 
 
-def follow(app: "Tenure", backends: OpenBackends, current: Callable[[], "Placement | None"]) -> None:
+def follow(app: "Tenure", backends: OpenBackends, current: Callable[[], "Placement | None"]) -> Callable[[], None]:
     """Before each use of a backend, work where `current` says; None: there has been no change.
 
-    What the app has opened is closed then. Inside `app.override` the settings of the override hold.
+    What the app has opened is closed then. The function that is returned does the same at once. Inside `app.override` the settings of the override hold.
     """
 
     def move() -> None:
@@ -98,6 +98,7 @@ def follow(app: "Tenure", backends: OpenBackends, current: Callable[[], "Placeme
 
     backends.before_use = move
     move()
+    return move
 
 
 @dataclass(frozen=True, slots=True)

@@ -362,9 +362,12 @@ class Tenure:
         """Import modules, and all modules of packages, so that their handlers are registered."""
         import_all(modules)
 
-    def follow(self, current: Callable[[], Placement | None]) -> None:
-        """For frameworks: before each use of a backend, work where `current` says; None: there has been no change."""
-        follow(self, self._backends, current)
+    def follow(self, current: Callable[[], Placement | None]) -> Callable[[], None]:
+        """For frameworks: before each use of a backend, work where `current` says; None: there has been no change.
+
+        Call what is returned before you read the settings of the app.
+        """
+        return follow(self, self._backends, current)
 
     def join(self, transaction: CurrentTransaction) -> None:
         """For frameworks: let enqueues without a connection join the transaction that the calling thread has open."""

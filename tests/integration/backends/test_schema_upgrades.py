@@ -32,7 +32,7 @@ def old(url, version, monkeypatch):
     """A database of the release that knew only the schemas up to a version, with a job in each of three states."""
     steps = migrations.steps
     with monkeypatch.context() as patch:
-        patch.setattr(migrations, "steps", lambda dialect: steps(dialect)[:version])
+        patch.setattr(migrations, "steps", lambda *of: steps(*of)[:version])
         with closing(open_backend(url, SystemClock())) as backend:
             assert backend.schema.version() == (version, version)
             backend.put([message("done"), message("dead"), message("ready")])

@@ -111,3 +111,13 @@ print(get_app().jobs.counts()["emails"]["ready"])
     tables = "SELECT count(*) FROM sqlite_master WHERE name LIKE 'tenure%'"
     assert sqlite3.connect(tmp_path / "shop.db").execute(tables).fetchone() == (0,)
     assert sqlite3.connect(tmp_path / "other.db").execute(tables).fetchone() != (0,)
+
+
+def test_the_e_mail_backend_locmem_outside_of_tests_does_not_move_the_jobs(project: DjangoProject) -> None:
+    report = project.python("""
+from django.core.mail import get_connection
+from tenure.integrations.django import get_app
+get_connection("django.core.mail.backends.locmem.EmailBackend")
+print(get_app().settings.url)
+""")
+    assert report.strip() == project.database

@@ -1,9 +1,12 @@
 """The relay moves jobs from an outbox to their backends, with the same ids."""
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from secrets import token_hex
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.trace import SpanContext, TraceFlags
 
 from tenure import Tenure
 from tenure.app.outbox import relay as relay_module
@@ -15,6 +18,7 @@ from tenure.events import Enqueued, OutboxRelayed
 from tenure.wire.signing import new_key
 from tests.integration.backends.test_caller_transactions import raw, url_of
 from tests.support.outboxes import enqueue_in_outbox, make_outbox, outbox_rows, outbox_url, run_statement
+from tests.support.waiting import eventually
 
 KEY = new_key().dump()
 TARGETS = ("sqlite", "redis", "beanstalk")
@@ -256,6 +260,20 @@ def test_a_stale_claim_changes_nothing(app, outbox):
     database.close()
 
 
+def test_released_jobs_are_back_in_their_place(app, outbox):
+    first = enqueue_in_outbox(app, outbox, jobs(app, 2))
+    later = enqueue_in_outbox(app, outbox, jobs(app, 2))
+    database = open_outbox(outbox, SystemClock())
+    claim = database.claim("", 2, 60.0)
+
+    database.release(claim, claim.entries)
+    again = database.claim("", 10, 60.0)
+
+    assert [entry.message.id for entry in claim.entries] == first
+    assert [entry.message.id for entry in again.entries] == [*first, *later]
+    database.close()
+
+
 def test_numbers_of_rows_are_never_used_again(app, outbox):
     enqueue_in_outbox(app, outbox, jobs(app, 3))
     ((last,),) = outbox_rows(outbox, "max(number)", "SELECT {} FROM tenure_outbox")
@@ -327,6 +345,22 @@ def test_events_tell_what_was_enqueued_and_relayed(app, sqlite_outbox):
     assert app.metrics.snapshot()["counters"][f"tenure_outbox_relayed_jobs|backend=;outbox={name}"] == 2
 
 
+def test_a_job_carries_the_trace_of_its_enqueue(tmp_path, sqlite_outbox):
+    origin = SpanContext(0x1234, 0x5678, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+    with Tenure(f"sqlite:///{tmp_path}/jobs.db", keys=[KEY], tracing=True, outboxes=[sqlite_outbox]) as app:
+        app.job(greet)
+        with trace.use_span(trace.NonRecordingSpan(origin)):
+            one, two = (enqueue_in_outbox(app, sqlite_outbox, [job(app)])[0] for _ in range(2))
+        app.outboxes.move()
+
+        opened = app.open_backend()
+        carried = [
+            opened.wire.open(opened.backend.jobs.find(id).body, "default").trace.traceparent for id in (one, two)
+        ]
+
+    assert all(f"{0x1234:032x}" in each for each in carried)
+
+
 def test_the_depth_counts_what_waits(tmp_path, outbox):
     with Tenure("memory://", keys=[KEY], backends={"other": "memory://"}, outboxes=[outbox]) as app:
         app.job(greet)
@@ -377,6 +411,50 @@ def test_a_missing_file_is_not_created(app, tmp_path):
         app.outboxes.on(f"sqlite:///{tmp_path}/absent.db").move()
 
     assert not (tmp_path / "absent.db").exists()
+
+
+def test_relays_that_run_at_once_move_each_job_once(app, outbox, monkeypatch):
+    put, ids = app.backend.put, []
+    monkeypatch.setattr(app.backend, "put", lambda messages: ids.extend(m.id for m in messages) or put(messages))
+    monkeypatch.setattr(relay_module, "MAX_BATCH", 20)
+    handles = enqueue_in_outbox(app, outbox, jobs(app, 600))
+    relays = app.outboxes.on(outbox, outbox, outbox)._relays()
+
+    with ThreadPoolExecutor(3) as threads:
+        moved = list(threads.map(lambda relay: relay.drain().relayed, relays))
+
+    assert sorted(ids) == sorted(handles)
+    assert sum(moved) == 600
+    assert outbox_rows(outbox) == []
+
+
+def test_the_relay_goes_on_after_its_connection_was_cut(app, request, tmp_path):
+    url = outbox_url(request, "postgres", tmp_path)
+    (relay,) = app.outboxes.on(url)._relays()
+    relay.beat()
+    cut = outbox_rows(
+        url,
+        statement="SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND application_name = 'tenure'",
+    )
+    (handle,) = enqueue_in_outbox(app, url, [job(app)])
+
+    def moves():
+        relay._outage.until = 0.0
+        relay.beat()
+        return not outbox_rows(url)
+
+    eventually(moves)
+    relay.close()
+    assert cut == [(True,)]
+    assert ready(app) == [handle]
+
+
+def test_a_burst_leaves_the_report_of_an_outage_to_its_caller(app, tmp_path, caplog):
+    with pytest.raises(BackendUnavailable):
+        app.outboxes.on(f"sqlite:///{tmp_path}/absent.db").move()
+
+    assert caplog.records == []
 
 
 def test_an_override_leaves_real_outboxes_alone(tmp_path, sqlite_outbox):

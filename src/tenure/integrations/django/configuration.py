@@ -97,8 +97,11 @@ def _loaded(arguments: Mapping[str, Any]) -> Settings:
 
 
 def is_test() -> bool:
-    """Whether Django's test environment is set up: it gives `django.core.mail` an outbox."""
-    return hasattr(sys.modules.get("django.core.mail"), "outbox")
+    """Whether Django's test environment is set up: what `setup_test_environment` has saved says so, and nothing else.
+
+    An outbox of `django.core.mail` is no sign: the e-mail backend `locmem` makes one outside of tests too.
+    """
+    return hasattr(getattr(sys.modules.get("django.test.utils"), "_TestState", None), "saved_data")
 
 
 def django_options(given: Mapping[str, Any]) -> DjangoOptions:

@@ -6,6 +6,7 @@ default: a test never writes to a real backend.
 """
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from django.apps import apps
@@ -28,6 +29,7 @@ def get_app() -> Tenure:
     """The app of this project, with the jobs of the `jobs.py` modules of all installed apps."""
     app = project.app()
     project.discover()
+    project.move()
     return app
 
 
@@ -53,6 +55,7 @@ class Project:
         self._is_discovered = False
         self._is_discovering = False
         self._failure: Exception | None = None
+        self._move: Callable[[], None] | None = None
 
     def app(self) -> Tenure:
         if self._app is not None:
@@ -64,9 +67,14 @@ class Project:
                 app.middleware(around)
                 app.middleware(around_async)
                 app.join(DjangoTransactions(app, lambda: self.configuration().options))
-                app.follow(self._placement)
+                self._move = app.follow(self._placement)
                 self._app = app
             return self._app
+
+    def move(self) -> None:
+        """Let the app work where Django's settings say now, so that its own settings can be read."""
+        if self._move is not None:
+            self._move()
 
     def discover(self) -> None:
         """Import the `jobs.py` modules, once all apps are ready; an error is raised again by every later call."""
@@ -103,13 +111,12 @@ class Project:
 
     def remember_names(self) -> None:
         """Note the names of the databases, before tests rename them."""
-        databases: Any = connections.settings
-        for alias, database in databases.items():
+        for alias, database in _databases().items():
             self._names.setdefault(alias, database.get("NAME"))
 
     def has_test_database(self, alias: str) -> bool:
         """Whether Django's tests have made a database for this alias: its name has changed."""
-        name = connections[alias].settings_dict["NAME"]
+        name = _databases()[alias]["NAME"]
         return alias in self._names and str(name) != str(self._names[alias])
 
     def setting_changed(self, setting: str, **_: Any) -> None:
@@ -136,8 +143,14 @@ class Project:
         """What the place of the app depends on; it is compared at each enqueue."""
         if not self._seen:
             self._configuration = None
-        database = connections[self.configuration().options.database].settings_dict
+        database = _databases()[self.configuration().options.database]
         return is_test(), database["NAME"], database["HOST"], database["PORT"], database["USER"]
+
+
+def _databases() -> dict[str, dict[str, Any]]:
+    """The settings that all connections of an alias share, and that tests change in place."""
+    found: Any = connections.settings
+    return found  # type: ignore[no-any-return]
 
 
 def _redirected(found: Configuration, url: str) -> Any:

@@ -38,7 +38,12 @@ def role_of(user: Any) -> Role | None:
 
 @csrf_exempt
 def dashboard(request: HttpRequest, path: str = "") -> HttpResponseBase:
-    """Every page of the dashboard; `path` is the part of the address below that of the dashboard."""
+    """Every page of the dashboard; `path` is the part of the address below that of the dashboard.
+
+    A program with a token of the setting `dashboard` needs no user of Django.
+    """
+    if request.headers.get("Authorization", "").lower().startswith("bearer "):
+        return _answer(_environ(request, path, None))
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
         return redirect_to_login(request.get_full_path(), _login_address())
@@ -56,7 +61,7 @@ def _login_address() -> str | None:
         return None
 
 
-def _environ(request: HttpRequest, path: str, access: Access) -> dict[str, Any]:
+def _environ(request: HttpRequest, path: str, access: Access | None) -> dict[str, Any]:
     """The request as WSGI describes it; Django makes META of an ASGI request alike."""
     full = request.path
     root = full.removesuffix(path) if path else full

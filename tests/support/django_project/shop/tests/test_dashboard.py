@@ -1,7 +1,9 @@
 """The dashboard in the admin."""
 
+import hashlib
+
 from django.contrib.auth.models import Permission, User
-from django.test import Client, TransactionTestCase
+from django.test import Client, TransactionTestCase, override_settings
 
 from shop.jobs import welcome
 from tenure.integrations.django import get_app
@@ -32,7 +34,8 @@ class DashboardTests(TransactionTestCase):
         outsider = User.objects.create_user("eve")
         outsider.user_permissions.set(Permission.objects.filter(codename="admin_jobs"))
         self.client.force_login(outsider)
-        self.assertEqual(self.client.get(f"{ROOT}/").status_code, 403)
+        self.assertEqual(self.client.get("/ops/").status_code, 403)
+        self.assertRedirects(self.client.get(f"{ROOT}/"), f"/admin/login/?next={ROOT}/", fetch_redirect_response=False)
 
     def test_pages_links_and_static_files_are_below_the_admin(self):
         client = self.sign_in("view_jobs")
@@ -47,6 +50,14 @@ class DashboardTests(TransactionTestCase):
     def test_the_dashboard_can_be_at_another_address(self):
         page = self.sign_in("view_jobs").get("/ops/queues")
         self.assertContains(page, 'href="/ops/')
+
+    def test_a_program_with_a_token_needs_no_user_of_django(self):
+        token = {"sha256": hashlib.sha256(b"secret").hexdigest()}
+        with override_settings(TENURE={"dashboard": {"tokens": {"ci": token}}}):
+            found = self.client.get("/ops/api/queues", headers={"Authorization": "Bearer secret"})
+            self.assertEqual((found.status_code, found["Content-Type"]), (200, "application/json"))
+            refused = self.client.get("/ops/api/queues", headers={"Authorization": "Bearer guess"})
+            self.assertEqual(refused.status_code, 401)
 
     def test_a_viewer_may_not_act(self):
         client = self.sign_in("view_jobs")
