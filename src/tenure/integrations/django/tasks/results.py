@@ -29,6 +29,7 @@ from tenure.integrations.django.tasks.task import TenureTaskResult, copied
 META = "django_task"  # the member of `meta` that holds what only Django knows about a task
 _STATUS = {"leased": "RUNNING", "done": "SUCCESSFUL", "dead": "FAILED", "cancelled": "FAILED", "expired": "FAILED"}
 _ERRORS = {"TimedOut": "tenure.errors.DeadlineExceeded"}
+_NO_ATTEMPT = ("cancelled", "expired")  # how jobs end that are stopped, not those that fail
 _NO_EXCEPTION = "tenure.errors.JobFailed"  # a process died, or the job could not run
 
 
@@ -50,9 +51,11 @@ class TaskFacts:
 
 
 def facts_of(meta: Mapping[str, Any]) -> TaskFacts | None:
-    """The facts in the meta of a job; None if no backend of ours enqueued it."""
+    """The facts in the meta of a job; None if no backend of ours enqueued it. A newer one may have added some."""
     found = meta.get(META)
-    return TaskFacts(**found) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        return None
+    return TaskFacts(**{name: value for name, value in found.items() if name in TaskFacts.__slots__})
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +172,6 @@ def stored_result(record: JobRecord, task: Task, stored: "StoredTasks", alias: s
         result, "_return_value", _return_value(record, kept=found.facts is not None and found.facts.keep)
     )
     return result
-
-
-_NO_ATTEMPT = ("cancelled", "expired")  # how jobs end that are stopped, not those that fail
 
 
 def kept_result(value: Any, result: TenureTaskResult, facts: TaskFacts) -> dict[str, Any]:
