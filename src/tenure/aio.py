@@ -64,6 +64,8 @@ class AsyncProducer(Protocol):
         self, job: Job, backend: str | None, connection: Any, *, wake: bool = False
     ) -> Awaitable[str]: ...
 
+    async def in_open_transaction(self, backend: str | None, enqueue: Callable[[], T]) -> tuple[T] | None: ...
+
     def trace_one(self, job: Job) -> AbstractContextManager[Any] | None: ...
 
     def enqueue_traced(self, calls: Sequence[tuple[Job, Any]], backend: str | None = None) -> list[str | Exception]: ...
@@ -79,6 +81,8 @@ class AsyncApp(Protocol):
     def jobs(self) -> AsyncJobs: ...
 
     def open_backend(self, backend: str | None = None) -> Any: ...
+
+    def enqueue(self, job: Job, /, backend: str | None = None) -> JobHandle[Any]: ...
 
     def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any]]: ...
 
@@ -116,6 +120,9 @@ class Async:
         """
         check_job(job, "app.aio.enqueue")
         if connection is None:
+            joined = await self._producer.in_open_transaction(backend, lambda: self._app.enqueue(job, backend))
+            if joined is not None:
+                return joined[0]
             tracing = self._producer.trace_one(job)
             if tracing is None:
                 return await self._enqueues.add((job, backend, None))
@@ -127,11 +134,15 @@ class Async:
 
     async def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any]]:
         """Put many jobs, a thousand in each round trip; each thousand is stored completely or not at all."""
-        return await self._threads.run(self._app.enqueue_many, list(jobs), backend)
+        enqueue = partial(self._app.enqueue_many, list(jobs), backend)
+        joined = await self._producer.in_open_transaction(backend, enqueue)
+        return await self._threads.run(enqueue) if joined is None else joined[0]
 
     async def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any] | Exception]:
         """Put independent jobs; returns the handle of each, or the error that refused it."""
-        return await self._threads.run(self._app.enqueue_each, list(jobs), backend)
+        enqueue = partial(self._app.enqueue_each, list(jobs), backend)
+        joined = await self._producer.in_open_transaction(backend, enqueue)
+        return await self._threads.run(enqueue) if joined is None else joined[0]
 
     async def result(self, id: str, timeout: Duration | None = None, backend: str | None = None) -> Any:  # noqa: ASYNC109 - as `result` of a handle
         """The return value of a job, once it has ended; raises if the job did not succeed.

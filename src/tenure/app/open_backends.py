@@ -142,14 +142,19 @@ class OpenBackends:
     ) -> None:
         self.place = place
         self._meters = list(meters)
+        self.before_use: Callable[[], None] | None = None  # see `follow` in override.py
         self._run_now = run_now
         self._opening = threading.Lock()
 
     def url(self, backend: str | None) -> str:
         """The URL of a name from the settings, or the given URL."""
+        if self.before_use is not None:
+            self.before_use()
         return self.place.url(backend)
 
     def get(self, backend: str | None = None) -> OpenBackend:
+        if self.before_use is not None:
+            self.before_use()
         place = self.place
         url = place.url(backend)
         opened = place.opened.get(url)

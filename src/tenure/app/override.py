@@ -4,7 +4,7 @@ The block exchanges the place of the app (`open_backends.Place`). Handlers, sche
 and stay; backends, the store, the URL and the clock belong to the place.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -14,6 +14,7 @@ from msgspec import structs
 from tenure.app.open_backends import OpenBackends, Place
 from tenure.clock import Clock
 from tenure.errors import SettingsError
+from tenure.settings import Settings
 
 if TYPE_CHECKING:
     from tenure.app.tenure import Tenure
@@ -79,6 +80,34 @@ def overridden(app: T, backends: OpenBackends, wanted: Override) -> Iterator[T]:
         finally:
             backends.place, app.settings, app.clock = before, settings, before.clock
             app.notifications.muted = muted
+
+
+def follow(app: "Tenure", backends: OpenBackends, current: Callable[[], "Placement | None"]) -> Callable[[], None]:
+    """Before each use of a backend, work where `current` says; None: there has been no change.
+
+    What the app has opened is closed then. The function that is returned does the same at once. Inside `app.override`
+    the settings of the override hold.
+    """
+
+    def move() -> None:
+        if backends.place.is_override or (found := current()) is None:
+            return
+        before = backends.place
+        backends.place, app.settings = Place(found.settings, before.clock, redirects=found.is_test), found.settings
+        app.waiters.close()
+        before.close()
+
+    backends.before_use = move
+    move()
+    return move
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where an app works: in a test it reaches no backend that these settings do not name."""
+
+    settings: Settings
+    is_test: bool = False
 
 
 def location_for_children(place: Place, lanes: "Sequence[Lane]", location: str | None) -> str | None:

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from tenure.app.current_transaction import CurrentTransaction
 from tenure.app.open_backends import OpenBackend, OpenBackends, Sealer
 from tenure.app.stores import Holders, Put, existing_job, put_unique, require_unique
 from tenure.app.tracing import Sendings, Traced, carrying, sending, traced
@@ -40,8 +41,11 @@ class Producer:
         self._backends = backends
         self._sealer = sealer
         self._listeners = listeners
+        self.transaction: CurrentTransaction | None = None
 
     def enqueue(self, job: Job, backend: str | None = None, connection: Any = None, *, wake: bool = False) -> str:
+        if connection is None and (transaction := self._open_transaction(backend)):
+            return transaction.enqueue(job, backend, self._backends.url(backend))
         if not self._sealer.tracers:
             return self._enqueue(job, backend, connection, wake=wake)
         with sending(self._sealer.tracers, job) as spans:
@@ -103,21 +107,27 @@ class Producer:
                 self._listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
             return message.id
 
-    def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[str]:
+    def enqueue_many(
+        self, jobs: Iterable[Job], backend: str | None = None, connection: Any = None, *, wake: bool = False
+    ) -> list[str]:
+        if connection is None and (transaction := self._open_transaction(backend)):
+            return transaction.enqueue_many(jobs, backend, self._backends.url(backend))
         queues: set[str] = set()
         with sending(self._sealer.tracers) as spans:
-            ids = self._enqueue_many(jobs, backend, queues)
+            own = None if connection is None else self._in_transaction(backend, connection, wake)[0]
+            ids = self._enqueue_many(jobs, backend, own, queues)
             spans.sent_many(len(ids), queues)
             return ids
 
-    def _enqueue_many(self, jobs: Iterable[Job], backend: str | None, queues: set[str]) -> list[str]:
+    def _enqueue_many(self, jobs: Iterable[Job], backend: str | None, own: Put | None, queues: set[str]) -> list[str]:
+        """`own` puts in the transaction of the caller, whose connection belongs to this thread."""
         opened = self._backends.get(backend)
         ids: list[str] = []
-        put, sealed = opened.backend.put, self._sealed(jobs, opened)
+        put, sealed = own or opened.backend.put, self._sealed(jobs, opened)
         # Half of the time is waiting for the server: sealing meanwhile lets servers take 1.3 times as many.
         answers = (
             ((messages, put(messages)) for messages in sealed)
-            if opened.backend.in_process
+            if opened.backend.in_process or own
             else send_overlapped(put, sealed, lambda messages: len(messages) < CHUNK)
         )
         try:
@@ -135,6 +145,8 @@ class Producer:
         return ids
 
     def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[str | Exception]:
+        if self._open_transaction(backend):
+            return [self._enqueue_one(job, backend) for job in jobs]
         with sending(self._sealer.tracers) as spans:
             found = self._enqueue_each(jobs, backend)
             spans.sent_many(sum(isinstance(each, str) for each in found), ())
@@ -180,6 +192,17 @@ class Producer:
             refused |= put_each(opened.backend, messages[first : first + size])
         self._emit_enqueued([message for message in messages if message.id not in refused])
         return [refused.get(each.id, each.id) if isinstance(each, Message) else each for each in sealed]
+
+    async def in_open_transaction(self, backend: str | None, enqueue: Callable[[], T]) -> tuple[T] | None:
+        """What `enqueue` returns in the thread of a framework's open transaction; None, uncalled, if none is open."""
+        if self.transaction is None:
+            return None
+        return await self.transaction.in_thread(self._backends.url(backend), enqueue)
+
+    def _open_transaction(self, backend: str | None) -> CurrentTransaction | None:
+        """The transaction of a framework that the calling thread has open, if an enqueue to this backend joins it."""
+        transaction = self.transaction
+        return transaction if transaction is not None and transaction.is_open(self._backends.url(backend)) else None
 
     def cancel(self, ids: Iterable[str], backend: str | None = None) -> dict[str, CancelResult]:
         control = self._backends.get(backend).backend.control

@@ -11,13 +11,14 @@ from tenure import settings as setting
 from tenure.app.backoff import find_backoff
 from tenure.app.client import AppClient
 from tenure.app.collector import find_measurement, own_collector
+from tenure.app.current_transaction import CurrentTransaction
 from tenure.app.dead_letters import DeadLetterQueue
 from tenure.app.decorator import Decorator
 from tenure.app.discovery import import_all
 from tenure.app.guards import Guards
 from tenure.app.late_settings import configure
 from tenure.app.open_backends import OpenBackend, OpenBackends, Place, PlaceClock, Sealer
-from tenure.app.override import Override, overridden
+from tenure.app.override import Override, Placement, follow, overridden
 from tenure.app.producer import Producer
 from tenure.app.results import read_signals, summarise_stats
 from tenure.app.stores import Stores, backend_name, rules_of
@@ -197,13 +198,16 @@ class Tenure:
         id = self._producer.enqueue(job, backend, connection, wake=wake)
         return JobHandle(id, self._client if backend is None else self._client.on(backend))
 
-    def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any]]:
+    def enqueue_many(
+        self, jobs: Iterable[Job], backend: str | None = None, *, connection: Any = None, wake: bool = False
+    ) -> list[JobHandle[Any]]:
         """Enqueue many jobs, a thousand per round trip; each thousand is stored as a whole or not at all.
 
-        A job whose `unique` text is taken is not stored, and its id is not returned.
+        A job whose `unique` text is taken is not stored, and its id is not returned. With a `connection` the jobs join
+        its transaction, as in `enqueue`.
         """
         checked = given_job.check_iterable(jobs, "app.enqueue_many")
-        return handles(self._producer.enqueue_many(checked, backend), self._client.on(backend))
+        return handles(self._producer.enqueue_many(checked, backend, connection, wake=wake), self._client.on(backend))
 
     def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any] | Exception]:
         """Enqueue independent jobs; return the handle of each, or the error that refused it."""
@@ -369,6 +373,17 @@ class Tenure:
     def discover(self, *modules: str) -> None:
         """Import modules, and all modules of packages, so that their handlers are registered."""
         import_all(modules)
+
+    def follow(self, current: Callable[[], Placement | None]) -> Callable[[], None]:
+        """For frameworks: before each use of a backend, work where `current` says; None: there has been no change.
+
+        Call what is returned before you read the settings of the app.
+        """
+        return follow(self, self._backends, current)
+
+    def join(self, transaction: CurrentTransaction) -> None:
+        """For frameworks: let enqueues without a connection join the transaction that the calling thread has open."""
+        self._producer.transaction = transaction
 
     def migrate(self) -> list[str]:
         """Create or update the tables of the app's database; return the names of the steps that were taken.

@@ -128,6 +128,7 @@ class MeteredTransactions:
         self._meter = meter
         self.holders = inner.holders
         self.aholders = inner.aholders
+        self.wake = inner.wake
 
     def put(self, connection: Any, messages: Sequence[Message], *, wake: bool = False) -> list[str]:
         return self._meter.put(messages, lambda: self._inner.put(connection, messages, wake=wake))

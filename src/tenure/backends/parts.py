@@ -361,6 +361,10 @@ class Transactions(Protocol):
         """As `UniqueJobs.holders`, as the transaction of this async connection sees them."""
         ...
 
+    def wake(self, queues: Sequence[str]) -> None:
+        """Wake the workers of these queues after the caller's commit, where they would find the jobs only later."""
+        ...
+
 
 class Schema(Protocol):
     """The tables of the backend; `steps_taken` names the migrations since the backend was opened."""

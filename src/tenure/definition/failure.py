@@ -22,7 +22,10 @@ _BUILTIN_HANDLERS = f"{_PACKAGE}builtin{os.sep}"
 
 
 class Failure(Struct, frozen=True):
-    """What failed, where, and when (UTC microseconds); `worker` is the name of the worker that recorded it."""
+    """What failed, where, and when (UTC microseconds); `worker` is the name of the worker that recorded it.
+
+    `module` is where the class of the error is defined; None if there was no exception, or an older release wrote it.
+    """
 
     type: str
     message: str
@@ -32,6 +35,7 @@ class Failure(Struct, frozen=True):
     trace: str | None = None
     worker: str | None = None
     run: Run | None = None
+    module: str | None = None
 
 
 def from_exception(error: BaseException, at: int, attempt: int) -> Failure:
@@ -48,6 +52,7 @@ def from_exception(error: BaseException, at: int, attempt: int) -> Failure:
         attempt=attempt,
         place=place and storable(place),
         trace=storable(mask(trace if len(trace) <= MAX_TRACE else f"… {trace[-MAX_TRACE:]}")),
+        module=_module(error),
     )
 
 
@@ -57,7 +62,7 @@ def from_rejection(error: Exception, at: int, attempt: int) -> Failure:
     Anyone who can write into a queue can make a worker do this.
     """
     message = storable(default_redactor().text(str(error)[:MAX_MESSAGE]))
-    return Failure(type=type(error).__qualname__, message=message, at=at, attempt=attempt)
+    return Failure(type=type(error).__qualname__, message=message, at=at, attempt=attempt, module=_module(error))
 
 
 def from_expiry(at: int, attempt: int, *, crashed: bool) -> Failure:
@@ -86,6 +91,12 @@ def _is_caller(file: str) -> bool:
 def storable(text: str) -> str:
     """The text with characters that databases cannot store written as escapes: lone surrogates and NUL."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def _module(error: BaseException) -> str | None:
+    """Where the class is defined; a program may set the name of the module to anything, or delete it."""
+    module = getattr(type(error), "__module__", None)
+    return storable(module) if isinstance(module, str) else None
 
 
 def _text(error: BaseException) -> str:

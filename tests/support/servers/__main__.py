@@ -12,6 +12,7 @@ import sys
 
 from tests.support.browser.chromium import CHROMIUM, Chromium, is_complete
 from tests.support.promtool import PROMTOOL, Promtool, find_promtool
+from tests.support.servers.interpreter import fetch_newer_python, find_newer_python
 from tests.support.servers.kinds import KINDS, Kind, find_programs, pgbouncer
 from tests.support.servers.packages import UNPACKED, fetch
 from tests.support.servers.server import Missing, started
@@ -43,6 +44,8 @@ def fetch_missing() -> int:
     for shell in SHELLS:
         if find_shell(shell) is None:
             failed |= not is_fetched(shell)
+    if find_newer_python() is None:
+        failed |= not is_fetched_python()
     return int(failed and os.environ.get("CI") == "true")
 
 
@@ -52,6 +55,16 @@ def is_fetched(kind: Kind | Chromium | Promtool | Shell) -> bool:
         fetch(kind)
     except OSError as error:
         print(f"No {kind.name}, its tests will be skipped: {error}", file=sys.stderr)  # noqa: T201
+        return False
+    return True
+
+
+def is_fetched_python() -> bool:
+    print("Fetching a newer Python", flush=True)  # noqa: T201
+    try:
+        fetch_newer_python()
+    except OSError as error:
+        print(f"No newer Python, its tests will be skipped: {error}", file=sys.stderr)  # noqa: T201
         return False
     return True
 

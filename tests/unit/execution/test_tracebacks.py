@@ -108,6 +108,15 @@ def test_the_frames_of_a_builtin_handler_count_as_code_of_the_user(perform):
     assert found[0][0] == (inspect.getsourcefile(parse_url), "parse_url")
 
 
+def test_the_record_of_an_error_says_where_its_class_is_defined():
+    class Renamed(Exception):
+        __module__ = "shop.\ud800"
+
+    found = [from_exception(error, 0, 1) for error in (InvalidJob("no"), KeyError("x"), Renamed())]
+
+    assert [record.module for record in found] == ["tenure.errors", "builtins", "shop.\\ud800"]
+
+
 def test_an_error_that_was_never_raised_has_no_place():
     record = from_exception(InvalidJob("no"), 0, 1)
 

@@ -220,6 +220,10 @@ class SqlTransactions:
         found = await async_connection(connection, self._dialect.name, self._dialect.location)
         return await self._dialect.holders_on_async(found, uniques) if uniques else {}
 
+    def wake(self, queues: Sequence[str]) -> None:
+        if self._dialect.name == "postgresql":  # on SQLite workers see every write, on MySQL they poll
+            self._dialect.transact_volatile(lambda rows: self._dialect.wake_workers(rows, queues))
+
 
 class SqlSettlements:
     """Settles the leases of one owner, and recognises settlements that the database applied without an answer."""

@@ -1,0 +1,131 @@
+"""What `settings.TENURE` says, and what follows from the other settings of Django: the URL and the signing keys.
+
+Names in lower case are settings of Tenure. Names in upper case are about Django. The order of Tenure holds: files,
+then TENURE_* variables, then `settings.TENURE`; the URL and keys from Django are used where none of these says it.
+"""
+
+import base64
+import hashlib
+import hmac
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from django.conf import settings as django_settings
+
+from tenure.errors import SettingsError
+from tenure.integrations.django.database_url import IN_MEMORY, database_url, is_same_database
+from tenure.settings import Settings, load_with_origins
+from tenure.suggestions import nearest
+
+Deferral = Literal["outbox", "on_commit", "never"]
+DEFERRALS: tuple[Deferral, ...] = get_args(Deferral)
+IN_PROCESS = ("memory:", "sync:")  # they serve tests and development: an enqueue there waits for nothing
+_DOMAIN = b"tenure.integrations.django signing key v1"
+_FIELDS = {"DATABASE": "database", "DEFER": "defer", "TEST_URL": "test_url"}
+
+
+@dataclass(frozen=True, slots=True)
+class DjangoOptions:
+    """The names in upper case."""
+
+    database: str = "default"
+    defer: Deferral = "outbox"
+    test_url: str = IN_MEMORY
+
+    def __post_init__(self) -> None:
+        if self.database not in django_settings.DATABASES:
+            known = ", ".join(django_settings.DATABASES)
+            raise SettingsError(f"TENURE['DATABASE'] names {self.database!r}, which DATABASES does not have: {known}")
+        if self.defer not in DEFERRALS:
+            raise SettingsError(f"TENURE['DEFER'] must be one of {', '.join(DEFERRALS)}, not {self.defer!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The arguments of the app.
+
+    `in_database` means that its URL follows from DATABASES, `derives_keys` that its keys follow from SECRET_KEY.
+    """
+
+    options: DjangoOptions
+    arguments: dict[str, Any]
+    in_database: bool
+    derives_keys: bool
+    settings: Settings
+
+    @property
+    def uses_database(self) -> bool:
+        """Whether jobs are kept in the database of the alias."""
+        urls = (self.settings.url, self.settings.store or "", *self.settings.backends.values())
+        return self.in_database or any(is_same_database(url, self.options.database) for url in urls)
+
+    @property
+    def uses_outbox(self) -> bool:
+        """Whether jobs for other backends wait in the outbox of the database of the alias."""
+        urls = {self.settings.url, *self.settings.backends.values()}
+        elsewhere = [url for url in urls if not is_same_database(url, self.options.database)]
+        return self.options.defer == "outbox" and any(not url.startswith(IN_PROCESS) for url in elsewhere)
+
+
+def configuration() -> Configuration:
+    """Read Django's settings; raises SettingsError for a name that no setting has, and for a wrong value."""
+    given = getattr(django_settings, "TENURE", {})
+    if not isinstance(given, Mapping):
+        raise SettingsError(f"TENURE must be a dict of settings, not {type(given).__name__}")
+    options = django_options(given)
+    arguments = {name: value for name, value in given.items() if name not in _FIELDS}
+    _check_names(arguments)
+    loaded = load_with_origins(arguments, os.environ)
+    in_database = "url" not in loaded.origins
+    if in_database:
+        arguments["url"] = database_url(options.database)
+    derives_keys = "keys" not in loaded.origins
+    if derives_keys:
+        arguments["keys"] = derived_keys()
+    found = Configuration(options, arguments, in_database, derives_keys, _loaded(arguments))
+    if not found.uses_outbox or "outboxes" in loaded.origins:
+        return found
+    arguments["outboxes"] = (database_url(options.database),)
+    return replace(found, settings=_loaded(arguments))
+
+
+def _loaded(arguments: Mapping[str, Any]) -> Settings:
+    return load_with_origins(arguments, os.environ).settings
+
+
+def is_test() -> bool:
+    """Whether Django's test environment is set up: what `setup_test_environment` has saved says so, and nothing else.
+
+    An outbox of `django.core.mail` is no sign: the e-mail backend `locmem` makes one outside of tests too.
+    """
+    return hasattr(getattr(sys.modules.get("django.test.utils"), "_TestState", None), "saved_data")
+
+
+def django_options(given: Mapping[str, Any]) -> DjangoOptions:
+    return DjangoOptions(**{field: given[name] for name, field in _FIELDS.items() if name in given})
+
+
+def derived_keys() -> tuple[str, ...]:
+    """A signing key from SECRET_KEY, and one from each of SECRET_KEY_FALLBACKS, which only verify."""
+    secrets = [django_settings.SECRET_KEY, *django_settings.SECRET_KEY_FALLBACKS]
+    found = [_derived_key(each.encode() if isinstance(each, str) else each) for each in secrets if each]
+    return tuple(dict.fromkeys(found))
+
+
+def _derived_key(secret: bytes) -> str:
+    """The id is derived too, so that processes with the keys in another order still agree on it."""
+    key = hmac.digest(secret, _DOMAIN, "sha256")
+    kid = hashlib.sha256(b"id of " + key).hexdigest()[:12]
+    return f"django-{kid}:{base64.urlsafe_b64encode(key).decode().rstrip('=')}"
+
+
+def _check_names(arguments: Mapping[str, Any]) -> None:
+    known = [*Settings.__struct_fields__, *_FIELDS]
+    for name in arguments:
+        if name not in known:
+            guess = nearest(str(name), [each for each in known if each != name])
+            advice = f"did you mean {guess!r}?" if guess else "see the settings reference for what exists"
+            raise SettingsError(f"TENURE has the unknown setting {name!r}; {advice}")

@@ -1,0 +1,1 @@
+"""The migrations that create the tables of Tenure."""

@@ -1,0 +1,82 @@
+"""Our own cases for the tasks of Django 6, which djangos_suite.py runs beside Django's."""
+
+from datetime import datetime, timedelta
+
+from django.core.checks import run_checks
+from django.tasks import TaskResultStatus, task, task_backends
+from django.tasks.exceptions import InvalidTask
+from django.test import SimpleTestCase, override_settings
+
+from tenure.integrations.django import get_app
+from tenure.testing import run_due
+
+
+@override_settings(TASKS={"default": {"BACKEND": "tenure.integrations.django.tasks.TenureBackend"}})
+class OwnCases(SimpleTestCase):
+    """They need the tasks of this module made for our backend, so each makes its own."""
+
+    def setUp(self):
+        get_app().jobs.cancel(all=True)
+        get_app().jobs.delete(all=True)
+
+    def test_options_of_the_decorator_and_of_using_reach_the_job(self):
+        retried = task(max_retries=2, timeout="30s", unique=True)(fails_twice)
+
+        result = retried.using(priority=-55, key="tenant-7", at_most=3, backoff="none").enqueue()
+        twin = retried.enqueue()
+
+        assert twin.id == result.id
+        run_due(get_app())
+        run_due(get_app())
+        result.refresh()
+        assert result.status == TaskResultStatus.SUCCESSFUL
+        assert (result.return_value, result.attempts, result.task.priority) == (3, 3, -55)
+        assert [error.exception_class for error in result.errors] == [ZeroDivisionError] * 2
+
+    def test_options_are_checked_when_the_task_is_made(self):
+        for options in ({"max_retries": -1}, {"timeout": "soon"}, {"backoff": 7}, {"at_most": 0}, {"unique": 7}):
+            with self.subTest(options), self.assertRaises(InvalidTask):  # noqa: PT027 - pytest is not installed there
+                task(**options)(adds)
+
+    def test_times_have_no_zone_where_the_project_uses_none(self):
+        result = task(adds).using(run_after=datetime.now() - timedelta(hours=1)).enqueue(1, 2)
+        later = task(adds).using(run_after=timedelta(hours=1)).enqueue(1, 2)
+        run_due(get_app())
+        result.refresh()
+        later.refresh()
+
+        assert (result.status, later.status) == ("SUCCESSFUL", "READY")
+        times = [result.enqueued_at, result.started_at, result.finished_at, result.task.run_after, later.task.run_after]
+        assert [time.tzinfo for time in times] == [None] * 5
+        assert abs(datetime.now() - result.finished_at) < timedelta(minutes=10)
+
+    def test_an_alias_with_faults_is_reported_by_the_system_checks(self):
+        wrong = {"BACKEND": "tenure.integrations.django.tasks.TenureBackend", "QUEUES": ["no queue"]}
+        broker = {**wrong, "QUEUES": [], "OPTIONS": {"backend": "beanstalk://localhost"}}
+        with override_settings(TASKS={"default": {**wrong, "OPTIONS": {"backends": "x"}}, "broker": broker}):
+            found = {message.id: str(message) for message in run_checks() if message.id[:9] in CHECKS}
+
+        assert sorted(found) == ["tenure.E102", "tenure.E103", "tenure.W101"]
+        assert "Did you mean 'backend'?" in found["tenure.E102"]
+
+    def test_the_backend_supports_everything_that_django_asks_about(self):
+        backend = task_backends["default"]
+
+        flags = [name for name in dir(backend) if name.startswith("supports_")]
+        assert len(flags) == 4
+        assert all(getattr(backend, flag) for flag in flags)
+
+
+CHECKS = ("tenure.E1", "tenure.W1")
+_calls = []
+
+
+def fails_twice():
+    _calls.append(1)
+    if len(_calls) < 3:
+        raise ZeroDivisionError
+    return len(_calls)
+
+
+def adds(a, b):
+    return a + b

@@ -1,0 +1,9 @@
+"""The command line of the project of these tests."""
+
+import os
+import sys
+
+from django.core.management import execute_from_command_line
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "settings")
+execute_from_command_line(sys.argv)
