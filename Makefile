@@ -115,8 +115,9 @@ format: setup ## Format the code and apply the safe fixes
 	@$(BIN)/ruff format --quiet .
 
 .PHONY: reference
-reference: setup ## Write the tables of settings into the docs, as the code has them
+reference: setup ## Write the tables of settings into the docs, and their JSON schema, as the code has them
 	@$(BIN)/python -m tests.support.settings_page
+	@$(BIN)/python -m tests.support.settings_schema
 
 .PHONY: screenshots
 screenshots: setup ## Write pictures of all pages of the dashboard into docs/images/dashboard; ONLY=jobs,job

@@ -9,9 +9,9 @@ import asyncio
 import contextvars
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar, Unpack
@@ -31,7 +31,7 @@ from tenure.events import CancelResult, RescheduleResult
 T = TypeVar("T")
 R = TypeVar("R")
 Loop = asyncio.AbstractEventLoop
-JobOf = tuple[Job, str | None]
+JobOf = tuple[Job, str | None, Any]  # with its backend, and how it is traced
 IdOf = tuple[str, str | None]
 _THREADS = 4  # two serve batches of enqueues and of results; the others keep single calls from waiting for these
 _PAGE = 100  # jobs that a search reads in one call
@@ -55,6 +55,18 @@ class AsyncJobs(Protocol):
     def find(self, *, after: str | None = None, **search: Unpack[JobSearch]) -> Iterable[JobInfo]: ...
 
     def wait(self, ids: Iterable[str], timeout: Duration | None = None) -> dict[str, JobInfo]: ...
+
+
+class AsyncProducer(Protocol):
+    """The methods of the app's producer that this module uses."""
+
+    def enqueue_in_async_transaction(
+        self, job: Job, backend: str | None, connection: Any, *, wake: bool = False
+    ) -> Awaitable[str]: ...
+
+    def trace_one(self, job: Job) -> AbstractContextManager[Any] | None: ...
+
+    def enqueue_traced(self, calls: Sequence[tuple[Job, Any]], backend: str | None = None) -> list[str | Exception]: ...
 
 
 class AsyncApp(Protocol):
@@ -82,16 +94,11 @@ class AsyncApp(Protocol):
 class Async:
     """`await app.aio.enqueue(job)`, `await app.aio.result(id)` and more; one object serves all loops and processes."""
 
-    def __init__(
-        self,
-        app: AsyncApp,
-        client_of: Callable[[str | None], JobClient],
-        enqueue_in_transaction: Callable[..., Awaitable[str]],
-    ) -> None:
-        """`client_of` gives the client of a backend; `enqueue_in_transaction` returns the id of the job."""
+    def __init__(self, app: AsyncApp, client_of: Callable[[str | None], JobClient], producer: AsyncProducer) -> None:
+        """`client_of` gives the client of a backend."""
         self._app = app
         self._client_of = client_of
-        self._enqueue_in_transaction = enqueue_in_transaction
+        self._producer = producer
         self._threads = Threads()
         self._enqueues: Batchers[JobOf, JobHandle[Any]] = Batchers(self._threads, self._enqueue_each)
         self._ends: Batchers[IdOf, JobInfo] = Batchers(self._threads, self._ended_each)
@@ -109,9 +116,13 @@ class Async:
         """
         check_job(job, "app.aio.enqueue")
         if connection is None:
-            return await self._enqueues.add((job, backend))
+            tracing = self._producer.trace_one(job)
+            if tracing is None:
+                return await self._enqueues.add((job, backend, None))
+            with tracing as traced:
+                return await self._enqueues.add((job, backend, traced))
         await self._threads.run(self._app.open_backend, backend)  # at its first use it takes long
-        id = await self._enqueue_in_transaction(job, backend, connection, wake=wake)
+        id = await self._producer.enqueue_in_async_transaction(job, backend, connection, wake=wake)
         return JobHandle(id, self._client_of(backend))
 
     async def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any]]:
@@ -205,11 +216,23 @@ class Async:
 
     def _enqueue_each(self, calls: list[JobOf]) -> list[JobHandle[Any] | Exception]:
         answers: dict[int, JobHandle[Any] | Exception] = {}
-        for backend in dict.fromkeys(backend for _, backend in calls):
-            positions = [position for position, call in enumerate(calls) if call[1] == backend]
-            found = self._app.enqueue_each([calls[position][0] for position in positions], backend)
+        for backend, is_traced in dict.fromkeys((backend, traced is not None) for _, backend, traced in calls):
+            positions = [
+                position
+                for position, call in enumerate(calls)
+                if (call[1], call[2] is not None) == (backend, is_traced)
+            ]
+            if is_traced:
+                found = self._enqueue_traced([(calls[each][0], calls[each][2]) for each in positions], backend)
+            else:
+                found = self._app.enqueue_each([calls[position][0] for position in positions], backend)
             answers |= zip(positions, found, strict=True)
         return [answers[position] for position in range(len(calls))]
+
+    def _enqueue_traced(self, calls: list[tuple[Job, Any]], backend: str | None) -> list[JobHandle[Any] | Exception]:
+        client = self._client_of(backend)
+        found = self._producer.enqueue_traced(calls, backend)
+        return [JobHandle(each, client) if isinstance(each, str) else each for each in found]
 
     def _ended_each(self, calls: list[IdOf]) -> list[JobInfo | Exception]:
         return [_answer(partial(self._client_of(backend).wait, id, 0)) for id, backend in calls]

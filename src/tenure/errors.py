@@ -34,6 +34,10 @@ class InvalidSchedule(InvalidJob):
     """A schedule can never be due, or conflicts with another; the message names the field or the schedules."""
 
 
+class NotSupported(TenureError, TypeError):
+    """An adapter of another library has no counterpart for this; the message says what to write instead."""
+
+
 class InvalidHandler(TenureError, TypeError):
     """A callable or class cannot serve as a handler."""
 

@@ -63,7 +63,8 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
 class Settlement(Struct, frozen=True, gc=False):
     """One job of a settled batch; `failed`: its handler ran and failed; `run` is set if it ran.
 
-    `error` is the type and message of the failure, if there was one. `crashed`: its process died while it ran.
+    `error` is the type and message of the failure, if there was one, and `place` the line that raised it: none if the
+    worker ended the job, as it crashed, was killed, or was refused. `crashed`: its process died while it ran.
     """
 
     id: str
@@ -75,6 +76,7 @@ class Settlement(Struct, frozen=True, gc=False):
     run: Run | None = None
     error: str | None = None
     crashed: bool = False
+    place: str | None = None
 
 
 class Enqueued(Struct, frozen=True):
@@ -130,12 +132,21 @@ class TickSkipped(Struct, frozen=True):
     why: str | None
 
 
-class TickSucceeded(Struct, frozen=True):
-    """The job of a tick has succeeded, on any worker."""
+class TickStarted(Struct, frozen=True):
+    """The job of a tick was enqueued or, of an inline schedule, begins to run; emitted once, by one scheduler."""
 
     schedule: str
     tick: int
     id: str
+
+
+class TickSucceeded(Struct, frozen=True):
+    """The job of a tick has succeeded, on any worker; `seconds` after its tick was recorded."""
+
+    schedule: str
+    tick: int
+    id: str
+    seconds: float | None = None
 
 
 class TickFailed(Struct, frozen=True):
@@ -145,6 +156,7 @@ class TickFailed(Struct, frozen=True):
     tick: int
     id: str
     why: str | None
+    seconds: float | None = None
 
 
 class Notified(Struct, frozen=True):
@@ -178,7 +190,7 @@ class WorkerStopped(Struct, frozen=True):
     worker: str
 
 
-Tick = TickSkipped | TickSucceeded | TickFailed
+Tick = TickStarted | TickSkipped | TickSucceeded | TickFailed
 Work = Enqueued | Leased | Settled | LeaseLost | Reaped | NotBuried | CancelRequested
 Event = Work | Tick | Notified | OutboxRelayed | WorkerStarted | WorkerStopped
 Listener = Callable[[Event], None]

@@ -1,4 +1,4 @@
-"""Which files and folders only trusted users can change, by the rules of Debian's OpenSSH.
+"""Which files and folders only trusted users can change, by the rules of Debian's OpenSSH; and files replaced at once.
 
 Trusted are root, the user of this process, and owners and groups that do not exist on this machine: a container shows
 the files of its host so. A group is trusted too if no other user belongs to it, as with private groups and umask 002.
@@ -7,6 +7,7 @@ the files of its host so. A group is trusted too if no other user belongs to it,
 import grp
 import os
 import pwd
+import secrets
 import shlex
 import stat
 from collections.abc import Iterator
@@ -33,6 +34,22 @@ def path_fault(path: Path, *, any_owner: bool = False) -> str | None:
         if fault := _fault(part, status, trusted):
             return fault
     return None
+
+
+def replace_file(path: Path, content: bytes, mode: int) -> None:
+    """Write a file so that a reader never sees half of it, and nothing outside is overwritten through a link.
+
+    No other user can have put the draft there.
+    """
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def _fault(path: Path, status: os.stat_result, trusted: set[int]) -> str | None:

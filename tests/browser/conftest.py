@@ -1,7 +1,6 @@
 """Fixtures of browser tests: a shop on a backend, its dashboard on a port, and pages of Chromium that look at it."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -13,25 +12,18 @@ from tenure.app.dashboard.access import Access, everything
 from tenure.app.dashboard.core import Dashboard
 from tenure.wire.signing import new_key
 from tests.support.browser.dashboards import served_dashboard
+from tests.support.browser.fixtures import chromium, plain_tracebacks
 from tests.support.browser.shops import Shop, copied_shop, fill_template, filled_shop
-from tests.support.browser.visitor import Visitor, started_chromium, visitor
+from tests.support.browser.visitor import Visitor, visitor
 from tests.support.dashboard_limits import raise_limits
-from tests.support.servers.fixtures import absent
-from tests.support.servers.server import Missing
+
+__all__ = ["chromium"]  # a fixture
 
 Visit = Callable[..., Visitor]
 _URLS = {"postgresql": "postgres_url", "mariadb": "mariadb_url", "redis": "redis_url", "beanstalk": "beanstalk_url"}
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """Plain tracebacks: for its own, pytest parses the source, which Python 3.11 cannot do in a greenlet."""
-    options = item.config.option
-    style, options.tbstyle = options.tbstyle, "native"
-    try:
-        return (yield)
-    finally:
-        options.tbstyle = style
+pytest_runtest_makereport = plain_tracebacks
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,17 +31,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.timeout(400))
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """Ends with the module: while Playwright runs, no test in this process could use an event loop of its own."""
-    with ExitStack() as stack:
-        try:
-            browser = stack.enter_context(started_chromium())
-        except Missing as missing:
-            raise absent(missing) from missing
-        yield browser
 
 
 @pytest.fixture

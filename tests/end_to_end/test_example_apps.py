@@ -1,4 +1,4 @@
-"""The example applications run as their users would run them: a web server or a script, and a worker."""
+"""The example script runs as its users would run it; the web applications are in the folder `examples`."""
 
 import os
 import runpy
@@ -9,7 +9,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from fastapi.testclient import TestClient
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BIN = Path(sys.executable).parent
@@ -45,42 +44,6 @@ def work(module: ModuleType, *options: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode in (0, 1), done.stderr  # 1: a job has died
     return done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("example", ["reports"], indirect=True)
-def test_the_fastapi_example_makes_reports_in_the_background(example: ModuleType) -> None:
-    with TestClient(example.web) as client:
-        good = client.post("/reports", params={"month": 7}).json()["id"]
-        bad = client.post("/reports", params={"month": 13}).json()["id"]
-        late = client.post("/reports", params={"month": 8}).json()["id"]
-        assert client.delete(f"/reports/{late}").json() == {"result": "cancelled"}
-
-        work(example, "reports")
-
-        assert client.get(f"/reports/{good}").json() == {"month": 7, "lines": 28}
-        assert client.get(f"/reports/{bad}").status_code == 422
-        assert client.get(f"/reports/{bad}").json() == {"detail": "ValueError: there is no month 13"}
-        assert client.get("/reports/unknown").status_code == 404
-        states = {each["id"]: each["state"] for each in client.get("/reports").json()}
-        assert states == {good: "done", bad: "dead", late: "cancelled"}
-
-
-@pytest.mark.parametrize("example", ["signups"], indirect=True)
-def test_the_flask_example_sends_one_welcome_and_one_reminder(example: ModuleType) -> None:
-    client = example.web.test_client()
-    form = {"email": "ada@example.org"}
-
-    answers = [client.post("/signups", data=form) for _ in range(2)]
-    work(example)
-
-    assert [answer.status_code for answer in answers] == [202, 202]
-    mails = client.get("/signups/ada@example.org/mails").json
-    assert sorted((mail["handler"], mail["state"]) for mail in mails) == [
-        ("send_reminder", "delayed"),
-        ("send_welcome", "done"),
-        ("send_welcome", "done"),
-    ]
-    assert client.delete("/signups/ada@example.org").json == {"cancelled": 1}
 
 
 def test_the_sqlalchemy_example_stores_orders_and_jobs_together(

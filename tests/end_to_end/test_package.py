@@ -44,7 +44,7 @@ def run(*arguments: str, **options: str) -> str:
 
 
 def test_the_wheel_contains_every_file_of_the_package(wheel: Path) -> None:
-    kinds = {".lua", ".py", ".sql", ".typed"}
+    kinds = {".json", ".lua", ".py", ".sql", ".typed"}
     source = ROOT / "src"
     expected = {str(each.relative_to(source)) for each in source.rglob("*") if each.suffix in kinds}
 

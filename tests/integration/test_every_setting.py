@@ -69,8 +69,11 @@ ELSEWHERE = {
         "test_a_job_that_always_kills_its_worker_is_dead_as_a_crash_loop_after_a_known_number_of_runs"
     ),
     "stop_grace": "end_to_end/test_supervisor_stop.py::test_the_stop_grace_may_be_a_setting",
+    "probe_path": "end_to_end/test_containers.py::test_a_worker_is_alive_and_ready_until_it_stops",
     "metrics": "unit/app/test_metrics_collector.py::test_a_collector_may_be_named_by_the_setting",
-    "tracing": "integration/app/test_tracing.py::test_a_run_is_in_the_trace_of_its_enqueue",
+    "tracing": (
+        "integration/app/test_tracing.py::test_an_attempt_is_in_the_trace_of_its_enqueue_if_the_setting_says_parent"
+    ),
     "log_format": "end_to_end/test_work.py::test_the_format_of_logs_may_be_a_setting",
     "execution_log": "unit/worker/test_logs.py::test_an_execution_is_kept_with_what_it_was_given_and_gave",
     "max_output": "unit/worker/test_logs.py::test_long_output_is_cut_in_the_log_and_in_the_history",

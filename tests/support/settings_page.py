@@ -81,7 +81,8 @@ def _row(prefix: str, field: msgspec.structs.FieldInfo, meaning: str) -> str:
 
 def _kind(kind: Any) -> str:
     text = kind.__name__ if inspect.isclass(kind) and not hasattr(kind, "__args__") else str(kind)
-    return re.sub(r"typing\.|tenure\.(\w+\.)+", "", text)
+    plain = re.sub(r"typing\.|tenure\.(\w+\.)+", "", text)
+    return re.sub(r"Union\[(.*)\]", lambda found: re.sub(r", (?=[A-Z])", " | ", found[1]), plain)
 
 
 def _default(field: msgspec.structs.FieldInfo) -> str:

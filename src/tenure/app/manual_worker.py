@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from msgspec import UNSET, structs
@@ -23,15 +24,16 @@ from tenure.clock import MICROSECOND, to_datetime
 from tenure.definition import context
 from tenure.definition.builder import JobBuilder
 from tenure.definition.callables import completed
-from tenure.definition.context import LocalLink
+from tenure.definition.context import Context, LocalLink
 from tenure.definition.failure import from_exception
 from tenure.definition.handler import Registry
 from tenure.definition.job_function import JobFunction
 from tenure.definition.queues import Queue
 from tenure.errors import InvalidJob, JobNotFound, UnknownHandler
 from tenure.events import Enqueued, Event, Leased, LeaseLost, Settled
-from tenure.execution.attempt import Attempt, to_context
+from tenure.execution.attempt import Attempt, RunningAttempt, to_context
 from tenure.execution.error_outcome import facts_of_error
+from tenure.execution.observers import call_observed
 from tenure.execution.outcome import NOTHING_PRINTED, Outcome, success
 from tenure.guards.states import Paused
 from tenure.wire.envelope import wants_result
@@ -369,15 +371,19 @@ class ManualJob:
 
     def run(self) -> Any:
         """Call the handler in this thread; the caller settles the job with what it returns or raises."""
-        handler = self.attempt.handler
         job_context = to_context(self.attempt, self.data, LocalLink())
-        instance = () if handler.make is None else (handler.make(),)
         token = context.enter(job_context)
         try:
-            result = handler.call(*instance, job_context, self.data)
-            return asyncio.run(completed(result, "the handler")) if isinstance(result, Awaitable) else result
+            run = RunningAttempt(self.attempt, job_context, self._started, self._started_clock)
+            return call_observed(run, partial(self._call, job_context))
         finally:
             context.leave(token)
+
+    def _call(self, job_context: Context) -> Any:
+        handler = self.attempt.handler
+        instance = () if handler.make is None else (handler.make(),)
+        result = handler.call(*instance, job_context, self.data)
+        return asyncio.run(completed(result, "the handler")) if isinstance(result, Awaitable) else result
 
     def succeeded(self, result: Any) -> Outcome:
         pass_on = wants_result(self.attempt.envelope)

@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
@@ -15,10 +16,10 @@ from weakref import WeakSet
 
 from msgspec import structs
 
-from tenure.app.tracing import Tracing
+from tenure.app.tracing import Tracer, trace_of
 from tenure.backends.contract import Backend
 from tenure.backends.messages import Lease, Message, Verdict
-from tenure.backends.metered import MeteredBackend
+from tenure.backends.metered import BackendMeter, MeteredBackend, NewMeter
 from tenure.backends.parts import key_file_of
 from tenure.backends.sync import SyncBackend
 from tenure.backends.url import open_backend, sqlite_file
@@ -29,7 +30,7 @@ from tenure.definition.moment import to_instant
 from tenure.definition.queues import Queues
 from tenure.errors import InvalidJob, SettingsError, TenureError, UnknownBackend
 from tenure.guards.store import MemoryStore
-from tenure.metrics.collector import Collector, MemoryCollector, NoCollector, SafeCollector
+from tenure.metrics.collector import Collector
 from tenure.settings import Settings
 from tenure.suggestions import nearest
 from tenure.wire.envelope import Callbacks, Envelope, Follower, Template, Wire, template_of
@@ -136,11 +137,11 @@ class PlaceClock:
 class OpenBackends:
     """Opens each backend on first use; `run_now` runs a job for the sync backend."""
 
-    def __init__(self, place: Place, run_now: Callable[[Lease, OpenBackend], Verdict], collector: Collector) -> None:
+    def __init__(
+        self, place: Place, run_now: Callable[[Lease, OpenBackend], Verdict], meters: Sequence[NewMeter]
+    ) -> None:
         self.place = place
-        self._collectors: list[Collector] = []
-        if type(collector) is not NoCollector:
-            self._collectors.append(collector if type(collector) is MemoryCollector else SafeCollector(collector))
+        self._meters = list(meters)
         self._run_now = run_now
         self._opening = threading.Lock()
 
@@ -172,10 +173,14 @@ class OpenBackends:
 
     def count_with(self, collector: Collector) -> None:
         """Count what the backends do with this collector too, from now on."""
-        self._collectors.append(collector)
+        self.measure_with(partial(BackendMeter, collector=collector))
+
+    def measure_with(self, new_meter: NewMeter) -> None:
+        """Measure what the backends do with a meter of this kind too, from now on."""
+        self._meters.append(new_meter)
         with self._opening:
             for url, opened in self.place.opened.items():
-                metered = MeteredBackend(opened.backend, urlsplit(url).scheme, collector)
+                metered = MeteredBackend(opened.backend, new_meter(urlsplit(url).scheme))
                 self.place.opened[url] = OpenBackend(metered, opened.wire)
 
     def close(self) -> None:
@@ -196,8 +201,8 @@ class OpenBackends:
             raise
         backend.use_keys(ring)
         metered = backend
-        for collector in self._collectors:
-            metered = MeteredBackend(metered, urlsplit(url).scheme, collector)
+        for new_meter in self._meters:
+            metered = MeteredBackend(metered, new_meter(parts.scheme))
         opened = OpenBackend(metered, wire)
         if isinstance(backend, SyncBackend):
             backend.runs_with(lambda lease: self._run_now(lease, opened))
@@ -285,7 +290,7 @@ class Sealer:
     registry: Registry
     queues: Queues
     clock: Clock
-    tracing: Tracing | None = None
+    tracers: Sequence[Tracer] = ()
     timezone: str = "UTC"
 
     def message(self, job: Job, opened: Destination) -> Message:
@@ -323,7 +328,7 @@ class Sealer:
         callbacks = self._callbacks(job, opened, now, depth + 1) if job.has_followers else None
         packed = handler.pack_follower(job.payload) if depth else handler.shape.pack(job.payload)
         envelope = opened.wire.envelope(job, packed, identifier, now, handler.version, callbacks)
-        trace = self.tracing and self.tracing.current()
+        trace = trace_of(self.tracers) if self.tracers else None
         return structs.replace(envelope, trace=trace) if trace else envelope
 
     def _with_instants(self, job: Job, now: int) -> Job:

@@ -1,7 +1,7 @@
 """Producer: enqueues, cancels and reschedules jobs."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tenure.app.open_backends import OpenBackend, OpenBackends, Sealer
 from tenure.app.stores import Holders, Put, existing_job, put_unique, require_unique
+from tenure.app.tracing import Sendings, Traced, carrying, sending, traced
 from tenure.backends.contract import Backend
 from tenure.backends.messages import Message, enqueued_events
 from tenure.backends.parts import Transactions
@@ -41,20 +42,24 @@ class Producer:
         self._listeners = listeners
 
     def enqueue(self, job: Job, backend: str | None = None, connection: Any = None, *, wake: bool = False) -> str:
-        if self._sealer.tracing is None:
+        if not self._sealer.tracers:
             return self._enqueue(job, backend, connection, wake=wake)
-        with self._sealer.tracing.sending(job) as span:
-            id = self._enqueue(job, backend, connection, wake=wake)
-            span.set_attribute("messaging.message.id", id)
-            return id
+        with sending(self._sealer.tracers, job) as spans:
+            return self._enqueue(job, backend, connection, wake=wake, spans=spans)
 
-    def _enqueue(self, job: Job, backend: str | None, connection: Any, *, wake: bool) -> str:
+    def _enqueue(
+        self, job: Job, backend: str | None, connection: Any, *, wake: bool, spans: Sendings | None = None
+    ) -> str:
         opened = self._backends.get(backend)
         message = self._sealer.message(job, opened)
-        if connection is None:
-            return self._put(message, job.duplicate, opened.backend, opened.backend.put)
-        put, holders = self._in_transaction(backend, connection, wake)
-        return self._put(message, job.duplicate, opened.backend, put, holders)
+        put: Put = opened.backend.put
+        holders: Holders | None = None
+        if connection is not None:
+            put, holders = self._in_transaction(backend, connection, wake)
+        id = self._put(message, job.duplicate, opened.backend, put, holders)
+        if spans is not None:
+            spans.sent(id, message)
+        return id
 
     def put(self, message: Message, backend: str | None = None) -> str:
         """Store a sealed message; return its id, or the id of the job that already has its `unique` text."""
@@ -81,10 +86,11 @@ class Producer:
         self, job: Job, backend: str | None, connection: Any, *, wake: bool = False
     ) -> str:
         """As `enqueue`, on an async connection of the caller."""
-        with self._sending(job) as span:
+        with sending(self._sealer.tracers, job) as spans:
             opened = self._backends.get(backend)
             if opened.backend.transactions is None and self._backends.place.redirects:
-                return self._enqueue(job, backend, None, wake=wake)  # a test in memory: there is no transaction to join
+                # a test in memory: there is no transaction to join
+                return self._enqueue(job, backend, None, wake=wake, spans=spans)
             message, transactions = self._sealer.message(job, opened), self._transactions(backend)
             require_unique(opened.backend, [message])
             stored = await transactions.aput(connection, [message], wake=wake)
@@ -92,20 +98,19 @@ class Producer:
                 existing = (await transactions.aholders(connection, [message.unique])).get(message.unique, message.id)
                 if existing != message.id:
                     return existing_job(message, existing, job.duplicate)
-            if span is not None:
-                span.set_attribute("messaging.message.id", message.id)
+            spans.sent(message.id, message)
             if self._listeners:
                 self._listeners.emit(Enqueued(message.queue, message.handler, (message.id,)))
             return message.id
 
     def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[str]:
-        with self._sending() as span:
-            ids = self._enqueue_many(jobs, backend)
-            if span is not None:
-                span.set_attribute("messaging.batch.message_count", len(ids))
+        queues: set[str] = set()
+        with sending(self._sealer.tracers) as spans:
+            ids = self._enqueue_many(jobs, backend, queues)
+            spans.sent_many(len(ids), queues)
             return ids
 
-    def _enqueue_many(self, jobs: Iterable[Job], backend: str | None) -> list[str]:
+    def _enqueue_many(self, jobs: Iterable[Job], backend: str | None, queues: set[str]) -> list[str]:
         opened = self._backends.get(backend)
         ids: list[str] = []
         put, sealed = opened.backend.put, self._sealed(jobs, opened)
@@ -120,6 +125,7 @@ class Producer:
                 new = set(found)
                 stored = [message for message in messages if message.unique is None or message.id in new]
                 ids += [message.id for message in stored]
+                queues.update(message.queue for message in stored)
                 self._emit_enqueued(stored)
         except TenureError as error:
             ids += error.accepted if isinstance(error, PartialPut) else []
@@ -129,8 +135,31 @@ class Producer:
         return ids
 
     def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[str | Exception]:
-        with self._sending():
-            return self._enqueue_each(jobs, backend)
+        with sending(self._sealer.tracers) as spans:
+            found = self._enqueue_each(jobs, backend)
+            spans.sent_many(sum(isinstance(each, str) for each in found), ())
+            return found
+
+    def trace_one(self, job: Job) -> AbstractContextManager[Traced] | None:
+        """The spans of a caller whose job is sent with those of others by `enqueue_traced`; None without tracers."""
+        return traced(self._sealer.tracers, job) if self._sealer.tracers else None
+
+    def enqueue_traced(self, calls: Sequence[tuple[Job, Traced]], backend: str | None = None) -> list[str | Exception]:
+        """As `enqueue_each`, for the jobs of several callers, each with its own spans."""
+        opened = self._backends.get(backend)
+        found: list[str | Exception | Message] = []
+        for job, (spans, trace) in calls:
+            with carrying(trace):
+                found.append(
+                    self._enqueue_one(job, backend, spans)
+                    if getattr(job, "unique", None) is not None
+                    else seal(self._sealer, job, opened)
+                )
+        answers = self._put_sealed(found, opened)
+        for (_, (spans, _)), message, answer in zip(calls, found, answers, strict=True):
+            if isinstance(message, Message) and isinstance(answer, str):
+                spans.sent(answer, message)
+        return answers
 
     def _enqueue_each(self, jobs: Iterable[Job], backend: str | None) -> list[str | Exception]:
         opened = self._backends.get(backend)
@@ -140,6 +169,10 @@ class Producer:
             else seal(self._sealer, job, opened)
             for job in jobs
         ]
+        return self._put_sealed(sealed, opened)
+
+    def _put_sealed(self, sealed: Sequence[str | Exception | Message], opened: OpenBackend) -> list[str | Exception]:
+        """Put the messages among these; return their ids, or the errors that refused them, among the others."""
         messages = [each for each in sealed if isinstance(each, Message)]
         size = 1 if opened.backend.runs_on_put else CHUNK  # put runs the job there, and it may fail
         refused: Refusals = {}
@@ -181,10 +214,6 @@ class Producer:
         for event in enqueued_events(messages) if self._listeners else ():
             self._listeners.emit(event)
 
-    def _sending(self, job: Job | None = None) -> AbstractContextManager[Any]:
-        """A span around the enqueue of this job, or of many jobs, if the app is traced."""
-        return nullcontext() if self._sealer.tracing is None else self._sealer.tracing.sending(job)
-
     def _sealed(self, jobs: Iterable[Job], opened: OpenBackend) -> Iterator[list[Message]]:
         for chunk in chunks(jobs, CHUNK):
             try:
@@ -195,9 +224,11 @@ class Producer:
             require_unique(opened.backend, messages)
             yield messages
 
-    def _enqueue_one(self, job: Job, backend: str | None) -> str | Exception:
+    def _enqueue_one(self, job: Job, backend: str | None, spans: Sendings | None = None) -> str | Exception:
         """The id of the job, or the error that refused it."""
         try:
+            if spans is not None:
+                return self._enqueue(job, backend, None, wake=False, spans=spans)
             return self.enqueue(job, backend)
         except Exception as error:  # any error belongs to this job alone
             return error

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Un
 from tenure import settings as setting
 from tenure.app.backoff import find_backoff
 from tenure.app.client import AppClient
-from tenure.app.collector import find_collector, own_collector
+from tenure.app.collector import find_measurement, own_collector
 from tenure.app.dead_letters import DeadLetterQueue
 from tenure.app.decorator import Decorator
 from tenure.app.discovery import import_all
 from tenure.app.guards import Guards
+from tenure.app.late_settings import configure
 from tenure.app.open_backends import OpenBackend, OpenBackends, Place, PlaceClock, Sealer
 from tenure.app.override import Override, overridden
 from tenure.app.producer import Producer
 from tenure.app.results import read_signals, summarise_stats
 from tenure.app.stores import Stores, backend_name, rules_of
-from tenure.app.tracing import find_tracing
+from tenure.app.tracing import Tracer, find_spans
 from tenure.app.waiters import Waiters
 from tenure.backends.contract import Backend, Parts, required
 from tenure.backends.ledger import Ledger
@@ -43,8 +44,7 @@ from tenure.definition.retry import RetryPolicy, check_policy
 from tenure.errors import SettingsError
 from tenure.events import CancelResult, Listener, Listeners, RescheduleResult
 from tenure.guards.store import Store
-from tenure.metrics.collector import Collector, NoCollector
-from tenure.metrics.counters import WorkerCounters
+from tenure.metrics.collector import Collector
 from tenure.metrics.queue_signals import QueueSignals
 from tenure.metrics.statistics import By, Summary
 from tenure.permissions import Argument
@@ -93,9 +93,10 @@ class Tenure:
         self.listeners = Listeners()
         # Producers do not call the counters, which ignore their events: it would take 3 µs of each enqueue.
         self._worker_listeners = Listeners(self.listeners)
-        self.metrics = own or find_collector(self.settings.metrics)
-        if type(self.metrics) is not NoCollector:
-            self._worker_listeners.add(WorkerCounters(self.metrics))
+        measurement = find_measurement(self.settings.metrics, own)
+        self.metrics = measurement.collector
+        for listener in measurement.listeners:
+            self._worker_listeners.add(listener)
         self._builtins = Builtins(self.settings.command, self.settings.shell, self.settings.event, self.settings.http)
         builtins = self._builtins.handlers(self.settings.max_retries)
         self.retry = check_policy(retry, "the app") or find_backoff(self.settings.backoff)
@@ -103,13 +104,12 @@ class Tenure:
         self.registry = Registry(
             self.settings.allow, builtins, self._breaker, self._builtins.missing, self.queues, self.retry
         )
-        self._backends = OpenBackends(Place(self.settings, self.clock), self._run_now, self.metrics)
+        self._backends = OpenBackends(Place(self.settings, self.clock), self._run_now, measurement.meters)
         self._current_clock = PlaceClock(self._backends)
-        tracing = find_tracing(self.settings.tracing)
-        if tracing:
-            self.registry.use(tracing.around)
-            self.registry.use(tracing.around_async)
-        self._sealer = Sealer(self.registry, self.queues, self._current_clock, tracing, self.settings.timezone)
+        self._tracers: list[Tracer] = []
+        if spans := find_spans(self.settings.tracing):
+            self.trace_with(spans)
+        self._sealer = Sealer(self.registry, self.queues, self._current_clock, self._tracers, self.settings.timezone)
         self._producer = Producer(self._backends, self._sealer, self.listeners)
         self.waiters = Waiters(self.parts, self._backends.url)
         self._client = AppClient(
@@ -342,6 +342,18 @@ class Tenure:
         """
         self.registry.providers.add(type, factory)
 
+    def trace_with(self, tracer: Tracer) -> bool:
+        """Let this tracer see enqueues and attempts, and carry its trace in messages; False if an equal one does."""
+        if tracer in self._tracers:
+            return False
+        self._tracers.append(tracer)
+        self.registry.observe(tracer)
+        return True
+
+    def configure(self, **settings: Any) -> None:
+        """Change `url`, `backends`, `store`, `keys` or `environment` after the app was made; what is open is closed."""
+        configure(self, self._backends, settings)
+
     def listen(self, listener: Listener) -> None:
         """Call this function with every event."""
         self.listeners.add(listener)
@@ -383,7 +395,7 @@ class Tenure:
         """The methods for async callers: `await app.aio.enqueue(job)`, `await app.aio.result(id)`."""
         from tenure.aio import Async  # asyncio is a third of the time of an import of Tenure
 
-        return Async(self, self._client.on, self._producer.enqueue_in_async_transaction)
+        return Async(self, self._client.on, self._producer)
 
     def close(self) -> None:
         """Close what was opened; the app opens it again when it is used again."""

@@ -1,10 +1,10 @@
-"""MeteredBackend: a backend whose verbs are counted and timed; everything else is the wrapped backend's."""
+"""MeteredBackend: a backend whose verbs a meter counts and times; everything else is the wrapped backend's."""
 
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tenure.backends.contract import Backend
 from tenure.backends.messages import DEFAULT_SUSPECT_AFTER, Abandon, Ack, Lease, Message, Nack, Park, ReapedLease
@@ -17,12 +17,38 @@ V = TypeVar("V", Ack, Nack, Abandon, Park)
 _PUTS_AT_ONCE = 256
 
 
-class MeteredBackend(Backend):
-    """Counts what `inner` does, under this name."""
+class Meter(Protocol):
+    """Measures the calls of one backend; each method calls, and returns what the backend answers."""
 
-    def __init__(self, inner: Backend, name: str, collector: Collector) -> None:
+    def put(self, messages: Sequence[Message], put: Callable[[], list[str]]) -> list[str]: ...
+
+    def add_put(self, seconds: float, error: Exception | None, messages: Sequence[Message]) -> None:
+        """A put that the caller has timed, with the error that ended it."""
+        ...
+
+    def lease(self, queues: Sequence[str], lease: Callable[[], list[Lease]]) -> list[Lease]: ...
+
+    def settle(self, verb: str, settle: Callable[[Sequence[V]], list[Lease]], verdicts: Sequence[V]) -> list[Lease]: ...
+
+    def tried(self, verb: str, call: Callable[[], T]) -> T:
+        """Another call, of which only an error may be counted."""
+        ...
+
+    def increment(self, metric: str, count: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+NewMeter = Callable[[str], Meter]
+"""Makes the meter of a backend, from the scheme of its URL."""
+
+
+class MeteredBackend(Backend):
+    """Has `meter` measure what `inner` does."""
+
+    def __init__(self, inner: Backend, meter: Meter) -> None:
         self.inner = inner
-        self._meter = meter = BackendMeter(name, collector)
+        self._meter = meter
         self.jobs = inner.jobs
         self.recent = inner.recent
         self.payloads = inner.payloads
@@ -50,7 +76,7 @@ class MeteredBackend(Backend):
         return self._meter.put(messages, lambda: self.inner.put(messages))
 
     def lease(self, queues: Sequence[str], *, limit: int, seconds: float, wait: float = 0.0) -> list[Lease]:
-        return self._meter.lease(lambda: self.inner.lease(queues, limit=limit, seconds=seconds, wait=wait))
+        return self._meter.lease(queues, lambda: self.inner.lease(queues, limit=limit, seconds=seconds, wait=wait))
 
     def ack(self, verdicts: Sequence[Ack]) -> list[Lease]:
         return self._meter.settle("ack", self.inner.ack, verdicts)
@@ -75,7 +101,7 @@ class MeteredBackend(Backend):
         return self._meter.tried("has_suspects", lambda: self.inner.has_suspects(queues))
 
     def lease_suspect(self, queues: Sequence[str], *, seconds: float) -> list[Lease]:
-        return self._meter.lease(lambda: self.inner.lease_suspect(queues, seconds=seconds))
+        return self._meter.lease(queues, lambda: self.inner.lease_suspect(queues, seconds=seconds))
 
     def close(self) -> None:
         self._meter.close()
@@ -86,7 +112,7 @@ class MeteredBackend(Backend):
 
 
 class MeteredParking:
-    def __init__(self, inner: Parking, meter: "BackendMeter") -> None:
+    def __init__(self, inner: Parking, meter: Meter) -> None:
         self._inner = inner
         self._meter = meter
         self.wake = inner.wake
@@ -97,7 +123,7 @@ class MeteredParking:
 
 
 class MeteredTransactions:
-    def __init__(self, inner: Transactions, meter: "BackendMeter") -> None:
+    def __init__(self, inner: Transactions, meter: Meter) -> None:
         self._inner = inner
         self._meter = meter
         self.holders = inner.holders
@@ -107,13 +133,14 @@ class MeteredTransactions:
         return self._meter.put(messages, lambda: self._inner.put(connection, messages, wake=wake))
 
     async def aput(self, connection: Any, messages: Sequence[Message], *, wake: bool = False) -> list[str]:
-        begun, status = perf_counter(), "error"
+        begun = perf_counter()
         try:
             stored = await self._inner.aput(connection, messages, wake=wake)
-            status = "success"
-            return stored
-        finally:
-            self._meter.add_put(perf_counter() - begun, status, messages)
+        except Exception as error:
+            self._meter.add_put(perf_counter() - begun, error, messages)
+            raise
+        self._meter.add_put(perf_counter() - begun, None, messages)
+        return stored
 
 
 class BackendMeter:
@@ -132,20 +159,22 @@ class BackendMeter:
         self._group_size = _PUTS_AT_ONCE if self._collector else 1
 
     def put(self, messages: Sequence[Message], put: Callable[[], list[str]]) -> list[str]:
-        begun, status = perf_counter(), "error"
+        begun = perf_counter()
         try:
             stored = put()
-            status = "success"
-            return stored
-        finally:
-            self.add_put(perf_counter() - begun, status, messages)
+        except Exception as error:
+            self.add_put(perf_counter() - begun, error, messages)
+            raise
+        self.add_put(perf_counter() - begun, None, messages)
+        return stored
 
-    def add_put(self, seconds: float, status: str, messages: Sequence[Message]) -> None:
+    def add_put(self, seconds: float, error: Exception | None, messages: Sequence[Message]) -> None:
+        status = "success" if error is None else "error"
         self._puts.append((seconds, status, [message.queue for message in messages]))
         if len(self._puts) >= self._group_size:
             self._flush()
 
-    def lease(self, lease: Callable[[], list[Lease]]) -> list[Lease]:
+    def lease(self, queues: Sequence[str], lease: Callable[[], list[Lease]]) -> list[Lease]:  # noqa: ARG002
         begun = perf_counter()
         leases = self.tried("lease", lease)
         self._observe("queue_fetch_duration_seconds", perf_counter() - begun, backend=self._name)

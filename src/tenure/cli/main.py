@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -31,13 +32,15 @@ _COMMANDS = {
     "purge": "Delete ended jobs for good.",
     "db": "Bring the database schema up to date.",
     "key": "Make, list and retire signing keys.",
+    "config": "Print the JSON schema of the settings file.",
     "init": "Write a settings file and an example app.",
     "service": "Print configurations for systemd and supervisor.",
     "completion": "Print the completion script for your shell.",
 }
 
 
-_WITHOUT_BACKEND = ("init", "service", "completion")
+_COMPLETE = "_TENURE_COMPLETE"  # a shell sets it to ask for completions
+_WITHOUT_BACKEND = ("config", "init", "service", "completion")
 _REMOTE = ("health", "jobs", "dead", "queues", "workers", "cron")
 
 
@@ -75,6 +78,10 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(import_module(f"tenure.cli.commands.{cmd_name}"), cmd_name)
         if cmd_name not in _WITHOUT_BACKEND:
             _add_url_option(command)
+        if _COMPLETE in os.environ:
+            from tenure.cli.completion import add_names
+
+            add_names(cmd_name, command)
         return command
 
     def resolve_command(
@@ -137,13 +144,21 @@ def _use_colours() -> bool | None:
 
 def main() -> None:
     """Run the command `tenure`."""
+    if os.getpid() == 1:
+        from tenure.cli.process.container_init import become_init  # only in a container
+
+        become_init()
+    if _COMPLETE in os.environ:
+        from tenure.cli.completion import complete
+
+        sys.exit(complete(cli))
     try:
         cli(prog_name="tenure")
     finally:
-        _ignore_handled_signals()
+        ignore_handled_signals()
 
 
-def _ignore_handled_signals() -> None:
+def ignore_handled_signals() -> None:
     """Python removes its handlers when it exits: a late signal would kill a process at the end of a graceful stop."""
     for number in signal.valid_signals() - {signal.SIGCHLD}:  # an ignored SIGCHLD would change how children end
         handler = signal.getsignal(number)

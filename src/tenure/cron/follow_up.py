@@ -12,6 +12,7 @@ from tenure.cron.decision import dependency_ids
 from tenure.cron.publisher import TickPublisher
 from tenure.cron.schedule import DueTick, Schedule
 from tenure.errors import TenureError
+from tenure.events import TickStarted
 
 _PAGE = 500
 _CHECKED_JOBS = 50  # jobs looked up at each check: each costs a read, and with a backlog most have not ended
@@ -99,6 +100,7 @@ class FollowUp:
         mine = {record.id for record in self._ledger.note([Note(record.id, "running") for _, record in inline])}
         for each, record in inline:
             if record.id in mine:
+                self._publisher.emit(TickStarted(record.schedule, record.tick, record.id))
                 self._run_inline(each.schedule, each.tick)
 
     def _put(self, records: Sequence[TickRecord], now: int) -> None:
@@ -114,5 +116,5 @@ class FollowUp:
             except TenureError as error:
                 failures.append(Note(record.id, "failed", str(error)))
         if messages:
-            self._publisher.promote(messages)
+            self._publisher.promote(records, messages)
         self._publisher.note(failures)

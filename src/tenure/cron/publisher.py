@@ -13,7 +13,7 @@ from tenure.backends.records import FAILED_RUN, JobRecord
 from tenure.clock import MICROSECOND
 from tenure.cron.schedule import DueTick
 from tenure.definition.job import Job
-from tenure.events import END_STATES, Listeners, Tick, TickFailed, TickSkipped, TickSucceeded
+from tenure.events import END_STATES, Listeners, Tick, TickFailed, TickSkipped, TickStarted, TickSucceeded
 
 _JOB_LOST_AFTER = 3600 * MICROSECOND  # a tick's job that the backend does not know after this time was deleted
 
@@ -51,22 +51,24 @@ class TickPublisher:
         if self._booking is not None:
             new = self._booking.book(ticks, messages)
             self._emit_enqueued([message for message in messages if message.id in new])
+            self._emit_started([tick for tick in ticks if tick.id in new and tick.state == "enqueued"])
             return new
         intended = [replace(tick, state="intended") if tick.state == "enqueued" else tick for tick in ticks]
         new = self._ledger.enter(intended)
-        self.promote([message for message in messages if message.id in new])
+        self.promote(ticks, [message for message in messages if message.id in new])
         return new
 
-    def promote(self, messages: Sequence[Message]) -> None:
+    def promote(self, ticks: Sequence[TickRecord], messages: Sequence[Message]) -> None:
         """Put the messages of ticks that are recorded but not enqueued yet, and note them as enqueued."""
         if self._booking is not None:
-            new = self._booking.promote(messages)
+            new = started = self._booking.promote(messages)
         elif messages:
             new = set(self._backend.put(messages))  # the backend stores an id once, even if it is put twice
-            self._ledger.note([Note(message.id, "enqueued") for message in messages])
+            started = {each.id for each in self._ledger.note([Note(message.id, "enqueued") for message in messages])}
         else:
             return
         self._emit_enqueued([message for message in messages if message.id in new])
+        self._emit_started([tick for tick in ticks if tick.id in started])
 
     def end_inline(self, note: Note, record: JobRecord | None) -> None:
         """Note the end of a tick that ran in this process, and keep the record of its job, if there is one."""
@@ -84,6 +86,10 @@ class TickPublisher:
 
     def emit(self, event: Tick) -> None:
         self._listeners.emit(event)
+
+    def _emit_started(self, ticks: Sequence[TickRecord]) -> None:
+        for tick in ticks if self._listeners else ():
+            self.emit(TickStarted(tick.schedule, tick.tick, tick.id))
 
     def _emit_enqueued(self, messages: Sequence[Message]) -> None:
         for event in enqueued_events(messages) if self._listeners else ():
@@ -107,10 +113,14 @@ class TickPublisher:
 def end_event(record: TickRecord) -> Tick | None:
     """The event that a tick has ended; None while it is open."""
     if record.state == "succeeded":
-        return TickSucceeded(record.schedule, record.tick, record.id)
+        return TickSucceeded(record.schedule, record.tick, record.id, _seconds(record))
     if record.state == "failed":
-        return TickFailed(record.schedule, record.tick, record.id, record.why)
+        return TickFailed(record.schedule, record.tick, record.id, record.why, _seconds(record))
     return TickSkipped(record.schedule, record.tick, record.why) if record.state == "skipped" else None
+
+
+def _seconds(record: TickRecord) -> float | None:
+    return (record.noted_at - record.entered_at) / MICROSECOND if record.entered_at else None
 
 
 def end_note(record: JobRecord) -> Note:

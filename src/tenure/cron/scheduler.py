@@ -19,7 +19,7 @@ from tenure.cron.follow_up import FollowUp, RunInline
 from tenure.cron.publisher import TickPublisher
 from tenure.cron.schedule import DueTick, Schedule, tick_id, tick_text
 from tenure.errors import BackendError, TenureError
-from tenure.events import TickFailed, TickSkipped
+from tenure.events import TickFailed, TickSkipped, TickStarted
 
 logger = logging.getLogger(__name__)
 
@@ -159,6 +159,7 @@ class Scheduler:
     def _after_entry(self, due: DueTick, record: TickRecord) -> None:
         """Run or report a tick that this scheduler has entered."""
         if record.state == "running" and self._run_inline:
+            self._publisher.emit(TickStarted(record.schedule, record.tick, record.id))
             self._run_inline(due.schedule, due.tick)
         elif record.state == "skipped":
             self._publisher.emit(TickSkipped(record.schedule, record.tick, record.why))

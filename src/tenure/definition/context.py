@@ -12,6 +12,7 @@ from msgspec import Meta, Struct, field
 from tenure.errors import Cancelled
 
 MAX_TRACESTATE = 512  # characters: the minimum that W3C asks for; a longer tracestate is left out
+MAX_BAGGAGE = 1024  # characters: that of Sentry has about 300; a longer one is left out
 
 
 class Progress(Struct, frozen=True, gc=False):
@@ -28,10 +29,15 @@ class Progress(Struct, frozen=True, gc=False):
 
 
 class Trace(Struct, frozen=True, omit_defaults=True):
-    """Where a job was enqueued, as W3C Trace Context; it travels in the message and the signature covers it."""
+    """Where a job was enqueued, as W3C Trace Context; it travels in the message and the signature covers it.
+
+    `sentry` and `baggage` are the headers `sentry-trace` and `baggage` of Sentry; the baggage has only Sentry's items.
+    """
 
     traceparent: Annotated[str, Meta(max_length=64)]
     tracestate: Annotated[str, Meta(max_length=MAX_TRACESTATE)] = ""
+    sentry: Annotated[str, Meta(max_length=64)] = ""
+    baggage: Annotated[str, Meta(max_length=MAX_BAGGAGE)] = ""
 
 
 class Link(Protocol):

@@ -63,6 +63,7 @@ class Handler:
     `returns` is the type that it declares for its result.
     A function that takes a Context has the name of that parameter in `context_parameter`.
     `provided` are the types of the arguments that the app provides, by name; `call` takes them by name.
+    `observers` are entered around each attempt (`tenure.execution.observers`).
     """
 
     key: str
@@ -82,6 +83,7 @@ class Handler:
     breakers: Breakers = always_closed
     returns: Any = Any
     provided: Mapping[str, Any] = field(default_factory=dict)
+    observers: tuple[Any, ...] = ()
 
     def unpack(self, payload: bytes, version: int) -> Any:
         """The payload as its declared type; a payload of an older version is converted first."""
@@ -94,6 +96,10 @@ class Handler:
     def with_middleware(self, middleware: Sequence[Middleware]) -> "Handler":
         """The same handler with its call wrapped."""
         return replace(self, call=_wrap(self.call, middleware, wraps_async=self.is_async)) if middleware else self
+
+    def with_observers(self, observers: Sequence[Any]) -> "Handler":
+        """The same handler, with these around each attempt."""
+        return replace(self, observers=tuple(observers)) if observers else self
 
     def with_breakers(self, breakers: Breakers) -> "Handler":
         """The same handler; its context finds these breakers."""
@@ -254,6 +260,7 @@ class Registry:
         self._builtins = {handler.key: self._adopt(handler) for handler in builtins}
         self._wrapped = dict(self._builtins)
         self._middleware: list[Middleware] = []
+        self._observers: list[Any] = []
         self._allowlists = {queue: frozenset(keys) for queue, keys in (allowlists or {}).items()}
 
     def add(self, handler: Handler) -> None:
@@ -266,7 +273,7 @@ class Registry:
         if handler.errors is not None:
             handler.errors.check_retries(handler.defaults.get("max_retries", 0))
         self._own[handler.key] = handler = self._adopt(handler)
-        self._wrapped[handler.key] = handler.with_middleware(self._middleware)
+        self._wrapped[handler.key] = self._wrap(handler)
 
     def _adopt(self, handler: Handler) -> Handler:
         adopted = handler.with_breakers(self._breakers).with_providers(self.providers)
@@ -276,8 +283,18 @@ class Registry:
         """Wrap every handler: the registered ones, and those that are registered later."""
         check_callable(middleware, "a middleware")
         self._middleware.append(middleware)
-        unwrapped = {**self._builtins, **self._own}
-        self._wrapped = {key: handler.with_middleware(self._middleware) for key, handler in unwrapped.items()}
+        self._wrap_all()
+
+    def observe(self, observer: Any) -> None:
+        """Enter an observer (`tenure.execution.observers`) around the attempts of every handler, present and future."""
+        self._observers.append(observer)
+        self._wrap_all()
+
+    def _wrap_all(self) -> None:
+        self._wrapped = {key: self._wrap(handler) for key, handler in {**self._builtins, **self._own}.items()}
+
+    def _wrap(self, handler: Handler) -> Handler:
+        return handler.with_middleware(self._middleware).with_observers(self._observers)
 
     def check_provided(self) -> None:
         """Refuse handlers that take what nothing provides."""

@@ -91,6 +91,11 @@ class Queues:
             )
         return name
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The known names and aliases."""
+        return tuple(dict.fromkeys([*self._names.values(), *self._aliases]))
+
     def resolve(self, queue: Queue) -> str:
         """The name of a queue; an unknown name stands for itself, or is refused if the queues are strict."""
         if not isinstance(queue, str):

@@ -11,6 +11,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import copy_context
+from functools import partial
 from time import monotonic, perf_counter, thread_time
 from typing import Any
 
@@ -25,6 +26,7 @@ from tenure.definition.handler import Handler
 from tenure.errors import Cancelled, DeadlineExceeded, Interrupt, NewerPayload
 from tenure.execution.deadline import AlarmDeadline, Deadline
 from tenure.execution.error_outcome import facts_of_error
+from tenure.execution.observers import Observed
 from tenure.execution.outcome import (
     NOTHING_PRINTED,
     Capture,
@@ -95,11 +97,13 @@ class Performer:
         try:
             value = handler.unpack(envelope.payload, envelope.payload_version)
         except Exception as error:  # declared types may run code of their own when they are built
-            return meter.stop(unfit(error, attempt, started, begun), cpu)
+            return meter.stop(unfit(error, attempt, link or LocalLink(), started, begun), cpu)
         run = RunningAttempt(attempt, to_context(attempt, value, link or LocalLink()), started, begun)
         token = context.enter(run.context)
         try:
-            if handler.make is not None:
+            if handler.observers:
+                outcome = self._perform_observed(run)
+            elif handler.make is not None:
                 outcome = self._call_handler_class(run, handler.make)
             elif handler.is_async:
                 outcome = self._call_handler(run)
@@ -122,6 +126,18 @@ class Performer:
         finally:
             context.leave(token)
         return meter.stop(outcome, cpu)
+
+    def _perform_observed(self, run: "RunningAttempt") -> Outcome:
+        with Observed(run, run.attempt.handler.observers) as observed:
+            try:
+                make = run.attempt.handler.make
+                call = self._call_handler if make is None else partial(self._call_handler_class, make=make)
+                return observed.end(call(observed.run))
+            except KeyboardInterrupt:
+                raise
+            except BaseException as late:  # an interrupt arrived after the handler's end and before `disarm`
+                self.deadline.disarm()
+                return observed.end(observed.run.failed(late, self._clock.now()))
 
     def _call_handler(self, run: "RunningAttempt", *instance: Any) -> Outcome:
         attempt, job_context = run.attempt, run.context
@@ -217,12 +233,16 @@ class Performer:
 
 
 class RunningAttempt(Struct, frozen=True):
-    """An attempt that is running; `started` is UTC microseconds, `begun` the same moment by `time.perf_counter`."""
+    """An attempt that is running; `started` is UTC microseconds, `begun` the same moment by `time.perf_counter`.
+
+    What it raises is added to `raised`, for the observers of the attempt.
+    """
 
     attempt: Attempt
     context: Context
     started: int
     begun: float
+    raised: list[BaseException] | None = None
 
     def time_left(self) -> float | None:
         """Seconds until the timeout, always above 0; None without a timeout."""
@@ -250,12 +270,19 @@ class RunningAttempt(Struct, frozen=True):
         """
         if self.context.cancelled:
             error = Cancelled()
+        if self.raised is not None:
+            self.raised.append(error)
         return outcome_now(started=self.started, begun=self.begun, **facts_of_error(error, self.attempt, now))
 
 
-def unfit(error: Exception, attempt: Attempt, started: int, begun: float) -> Outcome:
+def unfit(error: Exception, attempt: Attempt, link: Link, started: int, begun: float) -> Outcome:
     """The outcome of an attempt whose payload could not be decoded; the handler was not called."""
-    return outcome_now("unfit", started, begun, failure=from_exception(error, started, attempt.number))
+    outcome = outcome_now("unfit", started, begun, failure=from_exception(error, started, attempt.number))
+    if not attempt.handler.observers:
+        return outcome
+    run = RunningAttempt(attempt, to_context(attempt, None, link), started, begun)
+    with Observed(run, attempt.handler.observers) as observed:
+        return observed.end(outcome, error)
 
 
 def check_version(handler: Handler, envelope: Envelope) -> None:

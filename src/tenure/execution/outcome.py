@@ -100,6 +100,14 @@ class Outcome(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
         return self.kind == "succeeded"
 
 
+def is_last_failure(outcome: Outcome, earlier: int, max_retries: int) -> bool:
+    """Whether a failure of the handler ends the job, after so many `earlier` attempts that failed."""
+    if outcome.kind not in ("failed", "timed_out", "retry", "unfit"):
+        return False
+    says_so = outcome.kind == "failed" and outcome.reason is not None  # the error says that no retry can help
+    return outcome.kind == "unfit" or says_so or earlier >= max_retries
+
+
 def outcome_now(kind: OutcomeKind, started: int, begun: float, **facts: Any) -> Outcome:
     """The outcome of an attempt that ends now; `begun` is its start by `time.perf_counter`."""
     return Outcome(kind=kind, started=started, seconds=time.perf_counter() - begun, **facts)

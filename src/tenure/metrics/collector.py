@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 logger = logging.getLogger(__name__)
 
 MAX_SERIES = 5000
-_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 _SIZES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 T = TypeVar("T", "list[float]", "Histogram")
 
@@ -89,7 +89,7 @@ class Histogram:
     __slots__ = ("bounds", "buckets", "count", "high", "low", "total")
 
     def __init__(self, name: str) -> None:
-        self.bounds = _SECONDS if name.endswith("_seconds") else _SIZES
+        self.bounds = SECONDS if name.endswith("_seconds") else _SIZES
         self.buckets = [0] * (len(self.bounds) + 1)
         self.count, self.total = 0, 0.0
         self.low, self.high = float("inf"), float("-inf")

@@ -188,15 +188,20 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How many jobs a child process, or an `inline` worker, runs before it is replaced; none means no limit."""
     max_memory: float | None = None
     """Megabytes above which a child process, or an `inline` worker, is replaced after a job; none means no limit."""
+    probe_path: str | None = None
+    """A file in which a worker, a supervisor, a scheduler or a relay writes its state for `tenure health --probe`, see
+    [run in containers](../how-to/run-in-containers.md#probes); give each of them its own."""
     refresh_interval: float = 300.0
     """The time between two calls of `refresh` on a queue class."""
     hook_timeout: float = 60.0
     """How long one call of `setup` or `refresh` may take before it is interrupted."""
     metrics: str | None = "memory"
-    """Where [counters](events-and-metrics.md#counters) go: `memory`, `none`, `statsd://host:port` (see
-    [StatsD](../how-to/use-statsd.md)), or `module:attribute` of your own collector; an empty variable means `none`."""
-    tracing: bool = False
-    """Whether enqueues and runs become OpenTelemetry spans, see [trace jobs](../how-to/monitor.md#trace-jobs)."""
+    """Where [counters](events-and-metrics.md#counters) go: `memory`, [`opentelemetry`](../how-to/use-opentelemetry.md),
+    `none`, [`statsd://host:port`](../how-to/use-statsd.md), or `module:attribute` of your own collector; an empty
+    variable means `none`."""
+    tracing: bool | Literal["link", "parent"] = False
+    """Whether enqueues and attempts become [OpenTelemetry](../how-to/use-opentelemetry.md) spans: with `link` (or
+    `true`) an attempt begins a trace that links to its enqueue, with `parent` it is in the trace of the enqueue."""
     log_format: str = "pretty"
     """How the command line logs: `pretty`, readable lines, or `json`, one object per line; see
     [logs](../how-to/logs.md)."""

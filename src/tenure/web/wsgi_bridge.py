@@ -131,7 +131,7 @@ class _Exchange:
 def _scope(environ: Environ) -> Scope:
     root = environ.get("SCRIPT_NAME", "").encode("latin-1").decode("utf-8", "replace")
     path = environ.get("PATH_INFO", "").encode("latin-1").decode("utf-8", "replace")
-    host, port = environ.get("REMOTE_ADDR"), environ.get("REMOTE_PORT", "")
+    host, port = environ.get("REMOTE_ADDR"), str(environ.get("REMOTE_PORT", ""))  # Werkzeug: a number
     server = (environ.get("SERVER_NAME", ""), int(environ["SERVER_PORT"])) if environ.get("SERVER_PORT") else None
     return {
         "type": "http",

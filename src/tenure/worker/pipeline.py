@@ -29,7 +29,7 @@ from tenure.errors import (
 )
 from tenure.events import Run, Settlement, Status
 from tenure.execution.attempt import Attempt, check_version
-from tenure.execution.outcome import MAX_OUTPUT, Outcome, truncate
+from tenure.execution.outcome import MAX_OUTPUT, Outcome, is_last_failure, truncate
 from tenure.guards.store import MemoryStore
 from tenure.redaction import one_line
 from tenure.wire.envelope import Envelope, Follower, Wire
@@ -257,10 +257,9 @@ def _decide_unsuccessful(
             return _crashed(attempt, lease, outcome, default)
         case "unfit":
             return Abandon(lease=lease, reason=outcome.reason or "invalid_payload", failure=outcome.failure)
-    if outcome.kind == "failed" and outcome.reason is not None:  # the error says that no retry can help
-        return Abandon(lease=lease, reason=outcome.reason, charge="attempt", failure=outcome.failure)
-    if lease.attempts >= attempt.envelope.max_retries:
-        reason = "timeout" if outcome.kind == "timed_out" else "retries_exhausted"
+    if is_last_failure(outcome, lease.attempts, attempt.envelope.max_retries):
+        said = outcome.reason if outcome.kind == "failed" else None
+        reason = said or ("timeout" if outcome.kind == "timed_out" else "retries_exhausted")
         return Abandon(lease=lease, reason=reason, charge="attempt", failure=outcome.failure)
     delay = outcome.delay
     if delay is None:
@@ -344,5 +343,6 @@ def settlement(verdict: Verdict) -> Settlement:
         charge in ("attempt", "crash"),
         run,
         error,
-        charge == "crash",
+        crashed=charge == "crash",
+        place=failure.place if failure else None,
     )

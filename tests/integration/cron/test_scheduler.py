@@ -95,7 +95,7 @@ def test_what_is_due_is_enqueued_and_its_end_is_written_down(app, start):
     work(app)
 
     assert states(app, "load") == ["succeeded"]
-    assert app.told == [TickSucceeded("load", tick.tick, tick.id)]
+    assert app.told == [TickSucceeded("load", tick.tick, tick.id, seconds=0.0)]
     assert app.backend.jobs.find(tick.id).state == "done"
 
 

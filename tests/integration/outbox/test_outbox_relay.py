@@ -1,6 +1,7 @@
 """The relay moves jobs from an outbox to their backends, with the same ids."""
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from secrets import token_hex
 
 import pytest
@@ -17,6 +18,7 @@ from tenure.events import Enqueued, OutboxRelayed
 from tenure.wire.signing import new_key
 from tests.integration.backends.test_caller_transactions import raw, url_of
 from tests.support.outboxes import enqueue_in_outbox, make_outbox, outbox_rows, outbox_url, run_statement
+from tests.support.waiting import eventually
 
 KEY = new_key().dump()
 TARGETS = ("sqlite", "redis", "beanstalk")
@@ -234,10 +236,10 @@ def test_a_job_that_is_being_moved_is_neither_removed_nor_claimed_twice(app, out
     (handle,) = enqueue_in_outbox(app, outbox, [job(app)])
     database = open_outbox(outbox, SystemClock())
 
-    claim = database.claim("", 10, 60.0)
+    claim = database.claim("", 10, 3600.0)
 
     assert [entry.message.id for entry in claim.entries] == [handle]
-    assert database.claim("", 10, 60.0).entries == ()
+    assert database.claim("", 10, 3600.0).entries == ()
     assert database.due_backends() == []
     assert database.remove([handle]) == []
     assert database.retry([handle]) == []
@@ -248,7 +250,7 @@ def test_a_stale_claim_changes_nothing(app, outbox):
     enqueue_in_outbox(app, outbox, [job(app)])
     database = open_outbox(outbox, SystemClock())
     stale = database.claim("", 10, 0.0)
-    fresh = database.claim("", 10, 60.0)
+    fresh = database.claim("", 10, 3600.0)
 
     database.refuse(stale, [(stale.entries[0], "late")], relay_module.pause_after)
     database.release(stale, stale.entries)
@@ -262,10 +264,10 @@ def test_released_jobs_are_back_in_their_place(app, outbox):
     first = enqueue_in_outbox(app, outbox, jobs(app, 2))
     later = enqueue_in_outbox(app, outbox, jobs(app, 2))
     database = open_outbox(outbox, SystemClock())
-    claim = database.claim("", 2, 60.0)
+    claim = database.claim("", 2, 3600.0)
 
     database.release(claim, claim.entries)
-    again = database.claim("", 10, 60.0)
+    again = database.claim("", 10, 3600.0)
 
     assert [entry.message.id for entry in claim.entries] == first
     assert [entry.message.id for entry in again.entries] == [*first, *later]
@@ -409,6 +411,51 @@ def test_a_missing_file_is_not_created(app, tmp_path):
         app.outboxes.on(f"sqlite:///{tmp_path}/absent.db").move()
 
     assert not (tmp_path / "absent.db").exists()
+
+
+def test_relays_that_run_at_once_move_each_job_once(app, outbox, monkeypatch):
+    put, ids = app.backend.put, []
+    monkeypatch.setattr(app.backend, "put", lambda messages: ids.extend(m.id for m in messages) or put(messages))
+    monkeypatch.setattr(relay_module, "MAX_BATCH", 20)
+    monkeypatch.setattr(relay_module, "CLAIM_SECONDS", 3600.0)
+    handles = enqueue_in_outbox(app, outbox, jobs(app, 600))
+    relays = app.outboxes.on(outbox, outbox, outbox)._relays()
+
+    with ThreadPoolExecutor(3) as threads:
+        moved = list(threads.map(lambda relay: relay.drain().relayed, relays))
+
+    assert sorted(ids) == sorted(handles)
+    assert sum(moved) == 600
+    assert outbox_rows(outbox) == []
+
+
+def test_the_relay_goes_on_after_its_connection_was_cut(app, request, tmp_path):
+    url = outbox_url(request, "postgres", tmp_path)
+    (relay,) = app.outboxes.on(url)._relays()
+    relay.beat()
+    cut = outbox_rows(
+        url,
+        statement="SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND application_name = 'tenure'",
+    )
+    (handle,) = enqueue_in_outbox(app, url, [job(app)])
+
+    def moves():
+        relay._outage.until = 0.0
+        relay.beat()
+        return not outbox_rows(url)
+
+    eventually(moves)
+    relay.close()
+    assert cut == [(True,)]
+    assert ready(app) == [handle]
+
+
+def test_a_burst_leaves_the_report_of_an_outage_to_its_caller(app, tmp_path, caplog):
+    with pytest.raises(BackendUnavailable):
+        app.outboxes.on(f"sqlite:///{tmp_path}/absent.db").move()
+
+    assert caplog.records == []
 
 
 def test_an_override_leaves_real_outboxes_alone(tmp_path, sqlite_outbox):

@@ -27,6 +27,10 @@ from tenure import (
 )
 from tenure.errors import RequestFailed
 from tenure.events import RescheduleResult
+from tenure.integrations.celery import CeleryApp, shared_task
+from tenure.integrations.dramatiq import DramatiqApp
+from tenure.integrations.huey import HueyApp
+from tenure.integrations.rq import RqQueue
 from tenure.worker.worker import Worker
 
 app = Tenure("memory://", max_retries=3)
@@ -204,3 +208,35 @@ id_of_a_job: str = send.enqueue(7)
 
 def takes_a_job_function(function: JobFunction[[int], None]) -> str:
     return function.enqueue(7)
+
+
+celery = CeleryApp(app)
+
+
+@celery.task(bind=True, max_retries=5)
+def bound_task(self: Any, order: int) -> str:
+    return str(order)
+
+
+@shared_task
+def plain_task(order: int) -> int:
+    return order
+
+
+@DramatiqApp(app).actor(queue_name="emails")
+def actor(order: int) -> float:
+    return order / 2
+
+
+@HueyApp(app).task(retries=3)
+def huey_task(order: int) -> bytes:
+    return bytes(order)
+
+
+assert_type(bound_task.delay(7).get(timeout=1), str)
+assert_type(bound_task.apply_async((7,), countdown=60).get(), str)
+assert_type(plain_task.delay(order=7).get(), int)
+assert_type(plain_task(7), int)
+assert_type(actor.send(7).get_result(block=True), float)
+assert_type(huey_task(7)(blocking=True), bytes | None)
+assert_type(RqQueue(app).enqueue(send, 7).return_value(), str | None)

@@ -26,7 +26,10 @@ _PYRIGHT = {
     "reportMissingModuleSource": False,
     "reportAttributeAccessIssue": "error",
 }
-_MYPY_OPTIONS = ["--strict", "--no-error-summary", "--disable-error-code=no-redef", "--ignore-missing-imports"]
+_MYPY_OPTIONS = [
+    "--strict", "--no-error-summary", "--disable-error-code=no-redef", "--ignore-missing-imports",
+    "--allow-untyped-decorators", "--untyped-calls-exclude=dramatiq",  # libraries that the migration guides leave
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

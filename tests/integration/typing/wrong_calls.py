@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from tenure import Context, Fail, Job, Retry, Snooze, Tenure
+from tenure.integrations.celery import CeleryApp
 
 app = Tenure("memory://")
 
@@ -33,6 +34,11 @@ class OldPolicy:
 @app.job
 async def fetch(url: str) -> bytes:
     return url.encode()
+
+
+@CeleryApp(app).task(bind=True)
+def bound_task(self: object, order: int) -> str:
+    return str(order)
 
 
 send()  # error
@@ -98,3 +104,6 @@ send.enqueue(7).reschedule(at=b"tomorrow")  # error
 app.worker(7)  # error
 app.resolve_queue(send)  # error
 app.queues.add("emails")  # error
+bound_task.delay("seven")  # error
+bound_task.delay(bound_task, 7)  # error
+task_result: int = bound_task.delay(7).get()  # error

@@ -15,6 +15,7 @@ from tests.support.promtool import PROMTOOL, Promtool, find_promtool
 from tests.support.servers.kinds import KINDS, Kind, find_programs, pgbouncer
 from tests.support.servers.packages import UNPACKED, fetch
 from tests.support.servers.server import Missing, started
+from tests.support.servers.shells import SHELLS, Shell, find_shell
 
 
 def main() -> int:
@@ -39,10 +40,13 @@ def fetch_missing() -> int:
         failed |= not is_fetched(CHROMIUM)
     if find_promtool() is None:
         failed |= not is_fetched(PROMTOOL)
+    for shell in SHELLS:
+        if find_shell(shell) is None:
+            failed |= not is_fetched(shell)
     return int(failed and os.environ.get("CI") == "true")
 
 
-def is_fetched(kind: Kind | Chromium | Promtool) -> bool:
+def is_fetched(kind: Kind | Chromium | Promtool | Shell) -> bool:
     print(f"Fetching {kind.name}", flush=True)  # noqa: T201
     try:
         fetch(kind)

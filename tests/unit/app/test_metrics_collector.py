@@ -87,7 +87,7 @@ def test_a_collector_may_be_named_by_the_setting(monkeypatch):
 @pytest.mark.parametrize(
     ("setting", "complaint"),
     [
-        ("prometheus", "must be memory, none, statsd://host:port or module:attribute"),
+        ("prometheus", "must be memory, opentelemetry, none, statsd://host:port or module:attribute"),
         ("no_such_module:Collector", "cannot load the collector .* ModuleNotFoundError"),
         ("tenure.events:Status", "cannot load the collector .* TypeError"),
         ("tenure.metrics.collector:MAX_SERIES", "has no increment and no observe and no snapshot"),

@@ -8,7 +8,7 @@ from tenure import Tenure
 from tenure.backends.contract import Backend
 from tenure.backends.memory import MemoryBackend
 from tenure.backends.messages import Abandon, Ack, Message, Nack
-from tenure.backends.metered import MeteredBackend
+from tenure.backends.metered import BackendMeter, MeteredBackend
 from tenure.errors import BackendUnavailable
 from tenure.metrics.collector import MemoryCollector
 from tenure.testing import FakeClock
@@ -27,7 +27,7 @@ def collector():
 
 @pytest.fixture
 def backend(collector):
-    return MeteredBackend(MemoryBackend(FakeClock()), "memory", collector)
+    return MeteredBackend(MemoryBackend(FakeClock()), BackendMeter("memory", collector))
 
 
 def counted(collector, prefix):
@@ -66,7 +66,7 @@ def test_a_put_that_fails_is_counted_as_an_error_and_still_fails(collector):
         raise BackendUnavailable("gone")
 
     backend.put = refuse
-    backend = MeteredBackend(backend, "memory", collector)
+    backend = MeteredBackend(backend, BackendMeter("memory", collector))
     with pytest.raises(BackendUnavailable, match="gone"):
         backend.put([message(1)])
     assert counted(collector, "queue_enqueue") == {"queue_enqueue_total|backend=memory;queue=mail;status=error": 1}
@@ -105,7 +105,7 @@ def test_calls_that_fail_are_counted_by_verb(collector):
         raise BackendUnavailable("gone")
 
     backend.reap = refuse
-    backend = MeteredBackend(backend, "memory", collector)
+    backend = MeteredBackend(backend, BackendMeter("memory", collector))
     with pytest.raises(BackendUnavailable):
         backend.reap(["mail"])
     assert counted(collector, "queue_errors") == {"queue_errors_total|backend=memory;verb=reap": 1}

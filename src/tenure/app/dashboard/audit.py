@@ -18,7 +18,7 @@ from tenure.errors import InvalidFilter, TenureError
 PAGE_SIZE = 50
 MAX_READ = 5000  # records of one request
 _READ_SIZE = 500
-_OTHER_ACTIONS = ("sign-in", "sign-out")  # what users do beside the commands of the dashboard
+_OTHER_ACTIONS = ("sign-in", "sign-out", "outbox.retry", "outbox.delete")  # beside the commands of the dashboard
 
 
 class AuditFilter(Struct, frozen=True, kw_only=True):

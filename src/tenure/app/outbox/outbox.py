@@ -6,13 +6,13 @@ job goes to the backend of the override at once.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tenure.app.client import AppClient
 from tenure.app.open_backends import Destination, OpenBackend, OpenBackends, Sealer
 from tenure.app.producer import CHUNK, Producer, chunks
+from tenure.app.tracing import sending
 from tenure.backends.messages import Message
 from tenure.backends.sql import migrations
 from tenure.backends.sql.outbox import writer
@@ -53,10 +53,10 @@ class Outbox:
         if self._is_redirected:
             return self._handle(self._producer.enqueue(job, backend), backend)
         destination = self._destination(backend)
-        with self._sending(job) as sent:
+        with sending(self._sealer.tracers, job) as spans:
             message = self._sealed(job, destination)
             writer.write(self._connection, backend or "", [message], self._clock)
-            sent([message])
+            spans.sent(message.id, message)
         return self._handle(message.id, backend)
 
     def enqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any]]:
@@ -65,12 +65,12 @@ class Outbox:
         if self._is_redirected:
             return self._handles(self._producer.enqueue_many(checked, backend), backend)
         destination, stored = self._destination(backend), []
-        with self._sending() as sent:
+        with sending(self._sealer.tracers) as spans:
             for chunk in chunks(checked, CHUNK):
                 messages = self._sealed_many(chunk, destination)
                 writer.write(self._connection, backend or "", messages, self._clock)
                 stored += messages
-            sent(stored)
+            spans.sent_many(len(stored), {message.queue for message in stored})
         return self._handles((message.id for message in stored), backend)
 
     async def aenqueue(self, job: Job, backend: str | None = None) -> JobHandle[Any]:
@@ -79,10 +79,10 @@ class Outbox:
         if self._is_redirected:
             return self._handle(self._producer.enqueue(job, backend), backend)
         destination = await asyncio.to_thread(self._destination, backend)  # it may open a database file
-        with self._sending(job) as sent:
+        with sending(self._sealer.tracers, job) as spans:
             message = self._sealed(job, destination)
             await writer.write_async(self._connection, backend or "", [message], self._clock)
-            sent([message])
+            spans.sent(message.id, message)
         return self._handle(message.id, backend)
 
     async def aenqueue_many(self, jobs: Iterable[Job], backend: str | None = None) -> list[JobHandle[Any]]:
@@ -91,12 +91,12 @@ class Outbox:
         if self._is_redirected:
             return self._handles(self._producer.enqueue_many(checked, backend), backend)
         destination, stored = await asyncio.to_thread(self._destination, backend), []
-        with self._sending() as sent:
+        with sending(self._sealer.tracers) as spans:
             for chunk in chunks(checked, CHUNK):
                 messages = self._sealed_many(chunk, destination)
                 await writer.write_async(self._connection, backend or "", messages, self._clock)
                 stored += messages
-            sent(stored)
+            spans.sent_many(len(stored), {message.queue for message in stored})
         return self._handles((message.id for message in stored), backend)
 
     @property
@@ -120,18 +120,6 @@ class Outbox:
         if isinstance(destination, OpenBackend) and destination.backend.runs_on_put:
             raise BackendError("sync:// runs jobs when they are put, so the outbox takes none for it; use memory://")
         return destination
-
-    @contextmanager
-    def _sending(self, job: Job | None = None) -> Iterator[Callable[[Sequence[Message]], None]]:
-        """A span around the enqueue, if the app is traced; what it yields is called with the stored messages."""
-        if self._sealer.tracing is None:
-            yield lambda _: None
-            return
-        with self._sealer.tracing.sending(job) as span:
-            yield lambda messages: span.set_attribute(
-                *(("messaging.batch.message_count", len(messages)) if job is None
-                  else ("messaging.message.id", messages[0].id))
-            )  # fmt: skip
 
     def _sealed(self, job: Job, destination: Destination) -> Message:
         _check_duplicate(job)

@@ -21,6 +21,9 @@ from tenure.events import Listeners, OutboxRelayed
 from tenure.worker.roles import GrowingDelay, OutageLog
 
 logger = logging.getLogger(__name__)
+# `drain` reports outages to its caller instead.
+_unlogged = logging.getLogger(f"{__name__}.unlogged")
+_unlogged.disabled = True
 
 CLAIM_SECONDS = 60.0  # after a killed relay its rows wait so long; a put of a batch takes less
 # Of a backend that does not recognise an id: so many jobs may run twice after a relay was killed.
@@ -60,8 +63,8 @@ class _Outage:
     def is_waiting(self) -> bool:
         return time.monotonic() < self.until
 
-    def failed(self, what: str, error: Exception) -> None:
-        self.log.failed(logger, what, error)
+    def failed(self, what: str, error: Exception, role_logger: logging.Logger) -> None:
+        self.log.failed(role_logger, what, error)
         self.until = time.monotonic() + self.delays.next()
 
     def answered(self) -> None:
@@ -91,6 +94,7 @@ class OutboxRelay:
         self._outage = _Outage()
         self._outages: dict[str, _Outage] = {}
         self._stored: list[int] = []  # rows whose jobs are in their backend; deleting them has failed
+        self._logger = logger
         self._stopping = threading.Event()
         self._last_beat = self._last_work = time.monotonic()
 
@@ -111,7 +115,11 @@ class OutboxRelay:
         return time.monotonic() - self._last_beat
 
     def drain(self) -> Moved:
-        """Move what is there now; jobs whose backend does not answer stay, and `last_error` says why."""
+        """Move what is there now; jobs whose backend does not answer stay, and `last_error` says why.
+
+        The caller reports that error, so it is not logged.
+        """
+        self._logger = _unlogged
         while self.beat() and not self._stopping.is_set():
             pass
         self.close()
@@ -130,7 +138,7 @@ class OutboxRelay:
             has_moved = self._move_batches()
         except TenureError as error:
             self.last_error = error
-            self._outage.failed(f"reading the outbox {self.name!r}", error)
+            self._outage.failed(f"reading the outbox {self.name!r}", error, self._logger)
             return False
         finally:
             self._last_beat = time.monotonic()
@@ -217,7 +225,7 @@ class OutboxRelay:
     def _backend_failed(self, backend: str, outage: _Outage, error: Exception) -> None:
         self.last_error = error
         where = f"the backend {backend!r}" if backend else "the backend of the app"
-        outage.failed(f"moving jobs from the outbox {self.name!r} to {where}", error)
+        outage.failed(f"moving jobs from the outbox {self.name!r} to {where}", error, self._logger)
 
     def _log_refused(self, refused: list[tuple[OutboxEntry, Exception]]) -> None:
         """One line for jobs that are refused for the first time; the list of the outbox shows the later tries."""

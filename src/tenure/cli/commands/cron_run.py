@@ -31,7 +31,7 @@ from tenure.cli.tables import Column, print_rows, print_table
 from tenure.clock import to_datetime
 from tenure.cron.decision import PlannedTick, plan
 from tenure.errors import TenureError
-from tenure.supervisor.sd_notify import SystemdNotifier
+from tenure.supervisor.probe_file import StateNotifier
 
 logger = logging.getLogger(__name__)
 
@@ -95,17 +95,19 @@ def work(ctx: click.Context, stop_grace: float | None, pid_file: str | None, log
     with PidFile(pid_file) if pid_file else nullcontext(), app_with_handlers() as app:
         if log:
             log.attach(app.settings, debug=ctx.find_root().params["debug"])
-        wait_for_backend(app)
-        signals = _run_scheduler(app, app.settings.stop_grace if stop_grace is None else stop_grace, quiet=quiet)
+        notifier = StateNotifier(os.environ, app.settings.probe_path)
+        wait_for_backend(app, notifier)
+        grace = app.settings.stop_grace if stop_grace is None else stop_grace
+        signals = _run_scheduler(app, grace, notifier, quiet=quiet)
     if not signals.stop_requested:
         if log:
             log.restore_stderr()
         worker_processes.restart(unless=lambda: signals.stop_requested)
 
 
-def _run_scheduler(app: Tenure, grace: float, *, quiet: bool) -> SignalHandlers:
+def _run_scheduler(app: Tenure, grace: float, notifier: StateNotifier, *, quiet: bool) -> SignalHandlers:
     """Run the scheduler to its end; the result knows whether a signal stopped it."""
-    service, notifier = SchedulerService(app.cron.loop(), grace), SystemdNotifier(os.environ)
+    service = SchedulerService(app.cron.loop(), grace)
     count = len(app.schedules.all())
     words = f"running {count} schedule{'' if count == 1 else 's'}"
     with ExitStack() as stack:

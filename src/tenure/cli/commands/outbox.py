@@ -1,7 +1,9 @@
 """`tenure outbox`: the outboxes in the databases of an application, and the relay that empties them."""
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import click
@@ -13,8 +15,12 @@ from tenure.backends.sql import migrations
 from tenure.backends.sql.outbox.database import OutboxDatabase, OutboxDepth, OutboxJob
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
+from tenure.cli.audit import audited, why_option
 from tenure.cli.commands.outbox_work import work
 from tenure.cli.tables import Column, print_rows
+from tenure.errors import BackendError
+
+logger = logging.getLogger(__name__)
 
 _STATUS_COLUMNS = ("outbox", "backend", "jobs", "refused", Column("oldest", show=output.format_seconds))
 _LIST_COLUMNS = (
@@ -80,26 +86,30 @@ def list_(refused: bool, limit: int, databases: tuple[str, ...], as_json: bool) 
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--refused", is_flag=True, help="All jobs that their backend has refused.")
 @database_option
+@why_option
 @output.json_option
 @click.pass_context
-def retry(ctx: click.Context, ids: tuple[str, ...], refused: bool, databases: tuple[str, ...], as_json: bool) -> None:
+def retry(
+    ctx: click.Context, ids: tuple[str, ...], refused: bool, databases: tuple[str, ...], why: str | None, as_json: bool
+) -> None:
     """Let the relay try these jobs again now; exit code 1 if one does not wait in an outbox."""
     if bool(ids) == refused:
         raise click.UsageError("give the ids of jobs, or --refused")
-    with _all_databases(databases) as opened:
-        found = _each(opened, lambda database: database.retry(ids or None))
+    found = _change(databases, lambda database: database.retry(ids or None), "outbox.retry", ids or ("refused",), why)
     _print_changed(ctx, ids, found, "is tried again", as_json)
 
 
 @outbox.command()
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @database_option
+@why_option
 @output.json_option
 @click.pass_context
-def delete(ctx: click.Context, ids: tuple[str, ...], databases: tuple[str, ...], as_json: bool) -> None:
+def delete(
+    ctx: click.Context, ids: tuple[str, ...], databases: tuple[str, ...], why: str | None, as_json: bool
+) -> None:
     """Delete these jobs for good: they never reach their backend. A job that is being moved stays."""
-    with _all_databases(databases) as opened:
-        found = _each(opened, lambda database: database.remove(ids))
+    found = _change(databases, lambda database: database.remove(ids), "outbox.delete", ids, why)
     _print_changed(ctx, ids, found, "is deleted", as_json)
 
 
@@ -131,8 +141,21 @@ def _all_databases(databases: tuple[str, ...]) -> Iterator[Iterator[OutboxDataba
         yield opened
 
 
-def _each(opened: Iterator[OutboxDatabase], change: Callable[[OutboxDatabase], list[str]]) -> list[str]:
-    return [id for database in opened for id in change(database)]
+def _change(
+    databases: tuple[str, ...], change: Callable[[OutboxDatabase], list[str]], action: str, targets: tuple[str, ...],
+    why: str | None,
+) -> list[str]:  # fmt: skip
+    """Change every outbox; return the ids of the jobs that were changed."""
+    with any_app(create=True) as app, ExitStack() as stack:
+        opened = stack.enter_context(_outboxes(app, databases).databases())
+        try:
+            counts = stack.enter_context(audited(app, action, targets, why))
+        except BackendError as error:  # the jobs may be in the outbox because the backend is down
+            logger.warning("this is not written to the audit log: %s", error)
+            counts = Counter()
+        found = [id for database in opened for id in change(database)]
+        counts["changed"] = len(found)
+    return found
 
 
 def _print_changed(ctx: click.Context, ids: tuple[str, ...], found: list[str], what: str, as_json: bool) -> None:

@@ -18,7 +18,7 @@ from tenure.cli.process.pidfile import PidFile
 from tenure.cli.process.process_title import set_process_title
 from tenure.cli.process.signals import SchedulerService, SignalHandlers
 from tenure.cli.process.watchdog import WatchdogReporter
-from tenure.supervisor.sd_notify import SystemdNotifier
+from tenure.supervisor.probe_file import StateNotifier
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ def work(
 def _run_relay(app: Tenure, outboxes: Outboxes, *, quiet: bool) -> SignalHandlers:
     """Run the relay to its end; the result knows whether a signal stopped it."""
     relay, grace, style = outboxes.relay(), app.settings.stop_grace, app.settings.log_format
-    service, notifier = SchedulerService(relay, grace), SystemdNotifier(os.environ)
+    service, notifier = SchedulerService(relay, grace), StateNotifier(os.environ, app.settings.probe_path)
     with ExitStack() as stack:
         print_line = None if quiet else partial(print_from_signal_handler, style=style)
         signals = stack.enter_context(SignalHandlers(service, grace, notifier, bounded=False, print_line=print_line))

@@ -36,6 +36,7 @@ from tenure.cli.process.signals import SignalHandlers
 from tenure.cli.process.watchdog import WatchdogReporter
 from tenure.cli.work_progress import WorkProgress, count_dead
 from tenure.settings import load
+from tenure.supervisor.probe_file import StateNotifier
 from tenure.supervisor.sd_notify import SystemdNotifier
 from tenure.worker.lane import RUNNERS, Lane, RunnerKind
 from tenure.worker.worker import Worker
@@ -174,7 +175,10 @@ def _supervise(ctx: click.Context, options: WorkOptions, log: LogFileHandler | N
         stack.enter_context(file_watcher() if options.reload else nullcontext())
         arguments = _command_line(ctx, without=_SUPERVISOR_OPTIONS, more=for_workers)
         silent = log is not None and log.is_stderr
-        return worker_processes.supervise(arguments, options.processes or 1, bounded=options.is_bounded, silent=silent)
+        notifier = StateNotifier(os.environ, settings.probe_path)
+        return worker_processes.supervise(
+            arguments, options.processes or 1, notifier=notifier, bounded=options.is_bounded, silent=silent
+        )
 
 
 def _run_worker(ctx: click.Context, options: WorkOptions, log: LogFileHandler | None) -> int:
@@ -187,14 +191,16 @@ def _run_worker(ctx: click.Context, options: WorkOptions, log: LogFileHandler | 
         os.environ[CONSOLE_VARIABLE] = describe_console(ctx.find_root().params["verbose"])
         ctx.call_on_close(lambda: os.environ.pop(CONSOLE_VARIABLE, None))
         lanes = _lanes(app, options)
+        is_part = options.shares_terminal or options.suspects  # of a supervisor or a worker that writes the probe file
+        notifier = StateNotifier(os.environ, None if is_part else app.settings.probe_path)
         if not options.is_bounded:
-            wait_for_backend(app)
+            wait_for_backend(app, notifier)
         worker = _worker(app, lanes, options)
         if options.with_cron:
             worker.add_role(app.cron.loop())
         if options.with_outbox:
             worker.add_role(app.outboxes.relay())
-        signals = _run_until_stopped(app, worker, lanes, options)
+        signals = _run_until_stopped(app, worker, lanes, options, notifier)
         dead = count_dead(worker.tally) or worker.suspects_failed
     if not (signals.stop_requested or options.is_bounded):
         if log:
@@ -214,9 +220,10 @@ def _worker(app: Tenure, lanes: Sequence[Lane], options: WorkOptions) -> Worker:
     )
 
 
-def _run_until_stopped(app: Tenure, worker: Worker, lanes: Sequence[Lane], options: WorkOptions) -> SignalHandlers:
+def _run_until_stopped(
+    app: Tenure, worker: Worker, lanes: Sequence[Lane], options: WorkOptions, notifier: StateNotifier
+) -> SignalHandlers:
     """Run the worker to its end, with progress and metrics; the result knows whether a signal stopped it."""
-    notifier = SystemdNotifier(os.environ)
     with ExitStack() as stack:
         grace, style = app.settings.stop_grace, app.settings.log_format
         print_line = None if options.quiet else partial(print_from_signal_handler, style=style)

@@ -1,7 +1,10 @@
 """`tenure workers`: the workers that are alive and their jobs; drain one and resume it."""
 
+import socket
+import sys
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -12,8 +15,11 @@ from tenure.backends.contract import required
 from tenure.backends.records import RunningJob, WorkerRecord
 from tenure.cli import output
 from tenure.cli.app_loader import any_app
+from tenure.cli.arguments import parse_seconds
 from tenure.cli.audit import audited
+from tenure.cli.errors import CommandError
 from tenure.cli.job_lines import describe_counts
+from tenure.cli.output import LiveLine
 from tenure.cli.remote import remote_dashboard
 from tenure.cli.tables import Column, print_table
 from tenure.errors import SettingsError
@@ -36,7 +42,13 @@ _COLUMNS = (
     Column("draining_since", "draining since", rank=1),
     Column("draining_reason", "reason", rank=4),
 )
-_workers_argument = click.argument("workers", metavar="ID...", nargs=-1, required=True)
+_POLL_SECONDS = 1.0
+
+
+class WorkersBusy(CommandError):
+    """Workers still ran jobs when the time of --wait was over."""
+
+    exit_code = 1
 
 
 @click.group(invoke_without_command=True)
@@ -65,26 +77,37 @@ def workers(ctx: click.Context, as_json: bool) -> None:
 
 
 @workers.command()
-@_workers_argument
+@click.argument("workers", metavar="[ID]...", nargs=-1)
+@click.option("--this-host", is_flag=True, help="The workers of this host, which in a container are its own.")
+@click.option("--wait", metavar="TIME", help="Wait this long, such as 10m, until they run no jobs.")
 @click.option("--reason", metavar="TEXT", help="The reason that `tenure workers` shows.")
 @output.json_option
-def drain(workers: tuple[str, ...], reason: str | None, as_json: bool) -> None:
-    """Stop these workers from leasing jobs until they are resumed. Running jobs continue, and no process ends."""
+def drain(workers: tuple[str, ...], this_host: bool, wait: str | None, reason: str | None, as_json: bool) -> None:
+    """Stop these workers from leasing jobs until they are resumed. Running jobs continue, and no process ends.
+
+    With --wait, exit code 1 means that jobs still ran at the end of that time.
+    """
+    if bool(workers) == this_host:
+        raise click.UsageError("give the ids of workers, or --this-host")
+    limit = None if wait is None else parse_seconds(wait, "--wait")
     if (remote := remote_dashboard()) is not None:
         from tenure.cli import remote_jobs  # only remote commands need it
 
+        remote.refuse(this_host or wait, "--this-host and --wait")
         changed = {worker: remote_jobs.drain_worker(remote, worker, reason) for worker in workers}
     else:
         with any_app() as app:
-            app.guards.check_alive(*workers)  # all of them, before any is drained
-            with audited(app, "worker.drain", workers, reason) as counts:
-                changed = {worker: app.guards.drain_worker(worker, reason) for worker in workers}
-                counts["drained"] = sum(changed.values())
+            workers = workers or _workers_of_host(app)
+            changed = _drain(app, workers, reason)
+            if limit is not None:
+                _wait_until_idle(app, workers, limit)
+    if this_host and not workers and not as_json:
+        click.echo("no worker of this host is alive")
     _print_changes(changed, as_json, "drained", "leases no more jobs", "was draining before")
 
 
 @workers.command()
-@_workers_argument
+@click.argument("workers", metavar="ID...", nargs=-1, required=True)
 @output.json_option
 def resume(workers: tuple[str, ...], as_json: bool) -> None:
     """Let draining workers lease jobs again."""
@@ -97,6 +120,38 @@ def resume(workers: tuple[str, ...], as_json: bool) -> None:
             changed = {worker: app.guards.resume_worker(worker) for worker in workers}
             counts["resumed"] = sum(changed.values())
     _print_changes(changed, as_json, "resumed", "resumed", "was not draining")
+
+
+def _drain(app: Tenure, workers: Sequence[str], reason: str | None) -> dict[str, bool]:
+    if not workers:
+        return {}
+    app.guards.check_alive(*workers)  # all of them, before any is drained
+    with audited(app, "worker.drain", workers, reason) as counts:
+        changed = {worker: app.guards.drain_worker(worker, reason) for worker in workers}
+        counts["drained"] = sum(changed.values())
+    return changed
+
+
+def _workers_of_host(app: Tenure) -> tuple[str, ...]:
+    host = socket.gethostname()
+    found = required(app.parts().workers, "registry of workers").alive()
+    return tuple(worker.id for worker in found if worker.host == host)
+
+
+def _wait_until_idle(app: Tenure, workers: Sequence[str], limit: float) -> None:
+    """Wait until each has reported, with a heartbeat after its drain, that it holds no job, or has ended."""
+    registry = required(app.parts().workers, "registry of workers")
+    deadline = time.monotonic() + limit
+    with LiveLine(sys.stderr) as line:
+        while True:
+            busy = [each for each in registry.alive() if each.id in workers and (each.jobs or not each.draining_since)]
+            if not busy:
+                return
+            line.show(f"{len(busy)} of {len(workers)} workers still run jobs")
+            if time.monotonic() >= deadline:
+                names = ", ".join(each.id for each in busy)
+                raise WorkersBusy(f"these workers still run jobs after {limit:g} s: {names}")
+            time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
 
 
 def _drains(app: Tenure, found: list[WorkerRecord]) -> dict[str, Paused]:

@@ -2,13 +2,13 @@
 
 import fcntl
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
 from tenure.cli.errors import CommandError
+from tenure.trusted_files import replace_file
 
 
 class PidFile:
@@ -43,16 +43,7 @@ class PidFile:
         return pid if pid > 0 else None
 
     def _write(self) -> None:
-        """By a draft that no other user can have put there, so that nothing outside is overwritten through a link."""
-        draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(8)}")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        try:
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                file.write(f"{os.getpid()}\n")
-            draft.replace(self._path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
+        replace_file(self._path, f"{os.getpid()}\n".encode("ascii"), 0o644)
 
 
 @contextmanager

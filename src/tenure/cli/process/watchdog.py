@@ -1,11 +1,12 @@
-"""Reports to the supervisor (systemd or Tenure's own): ready, status, and that the loops of the worker still run."""
+"""Reports to the supervisor (systemd or Tenure's own) and to the probe file: ready, status, and that the loops run."""
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Self
 
 from tenure.cli.process.signals import Service
-from tenure.supervisor.sd_notify import SystemdNotifier
+from tenure.supervisor.probe_file import PROGRESS_SECONDS, StateNotifier
 
 _READY_POLL_SECONDS = 0.05
 _STATUS_INTERVAL = 5.0
@@ -14,7 +15,7 @@ _STATUS_INTERVAL = 5.0
 class WatchdogReporter:
     """Reports twice per watchdog timeout, unless a loop of the service has not moved for that long."""
 
-    def __init__(self, service: Service, notifier: SystemdNotifier, grace: float, status: Callable[[], str]) -> None:
+    def __init__(self, service: Service, notifier: StateNotifier, grace: float, status: Callable[[], str]) -> None:
         """`status` returns one line that describes the service."""
         self._service = service
         self._status = status
@@ -34,9 +35,13 @@ class WatchdogReporter:
             self._thread.join()
 
     def _run(self) -> None:
+        report_at = 0.0
         while not self._service.ready.wait(_READY_POLL_SECONDS):
             if self._ended.is_set():
                 return
+            if time.monotonic() >= report_at and self._service.silence() < PROGRESS_SECONDS:
+                report_at = time.monotonic() + _STATUS_INTERVAL
+                self._notifier.report_progress()
         self._notifier.notify(READY=1, X_STOP_GRACE=self._grace, STATUS=self._status())
         timeout = self._notifier.watchdog
         while True:

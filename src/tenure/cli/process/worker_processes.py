@@ -18,6 +18,7 @@ import click
 
 from tenure.cli.errors import EXIT_JOBS_DIED, CommandError
 from tenure.cli.process.signals import HANDLED_SIGNALS
+from tenure.supervisor.probe_file import StateNotifier
 from tenure.supervisor.sd_notify import NotifySocket, SystemdNotifier
 from tenure.supervisor.supervisor import Supervisor, WorkerProcess
 
@@ -26,7 +27,7 @@ _EXIT_POLL_SECONDS = 0.05
 _SUCCESS = (0, EXIT_JOBS_DIED)  # a bounded worker may end before the command sees it ready
 
 
-def supervise(arguments: Sequence[str], workers: int, *, bounded: bool, silent: bool) -> int:
+def supervise(arguments: Sequence[str], workers: int, *, notifier: StateNotifier, bounded: bool, silent: bool) -> int:
     """Keep this many processes running `tenure` with these arguments; returns the worst exit code.
 
     `silent` workers have /dev/null as stderr, unless they have their own log file.
@@ -35,12 +36,12 @@ def supervise(arguments: Sequence[str], workers: int, *, bounded: bool, silent: 
     def start() -> WorkerProcess:
         notices = NotifySocket()
         try:
-            return WorkerProcess(_start_worker(arguments, notices.address, silent=silent), notices)
+            return WorkerProcess(_start_worker(arguments, notices.address, notifier.watchdog, silent=silent), notices)
         except OSError:
             notices.close()
             raise
 
-    return Supervisor(start, workers, SystemdNotifier(os.environ), bounded=bounded).run()
+    return Supervisor(start, workers, notifier, bounded=bounded).run()
 
 
 def start_detached(arguments: Sequence[str]) -> None:
@@ -75,9 +76,13 @@ def _command(arguments: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "tenure", *arguments]
 
 
-def _start_worker(arguments: Sequence[str], address: str, *, silent: bool) -> subprocess.Popen[bytes]:
+def _start_worker(
+    arguments: Sequence[str], address: str, watchdog: float | None, *, silent: bool
+) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "NOTIFY_SOCKET": address}
     environment.pop("WATCHDOG_PID", None)
+    if watchdog is not None:
+        environment["WATCHDOG_USEC"] = str(round(watchdog * 1e6))  # the supervisor kills a worker that hangs
     return subprocess.Popen(
         _command(arguments),
         env=environment,

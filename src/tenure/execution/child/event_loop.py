@@ -29,6 +29,7 @@ from tenure.execution.attempt import (
 from tenure.execution.child.heartbeat import ChildHeartbeat, LoopMonitor, TaskTickets
 from tenure.execution.child.orders import OrderHandler, OrderPipes, Resolve, end_process
 from tenure.execution.deadline import ThreadDeadline, Watchdog
+from tenure.execution.observers import Observed
 from tenure.execution.outcome import Capture, Outcome
 from tenure.execution.protocol import Order, Report
 from tenure.execution.shared_memory import SharedMemory, SharedMemoryLink
@@ -151,9 +152,16 @@ class LoopPerformer:
         try:
             value = attempt.handler.unpack(attempt.envelope.payload, attempt.envelope.payload_version)
         except Exception as error:  # declared types may run code of their own when they are built
-            return unfit(error, attempt, started, begun)
+            return unfit(error, attempt, link, started, begun)
         run = RunningAttempt(attempt, to_context(attempt, value, link), started, begun)
         context.enter(run.context)  # a task has a context of its own: no other job sees this
+        if not attempt.handler.observers:
+            return await self._call_handler(run)
+        with Observed(run, attempt.handler.observers) as observed:
+            return observed.end(await self._call_handler(observed.run))
+
+    async def _call_handler(self, run: RunningAttempt) -> Outcome:
+        attempt = run.attempt
         instance: tuple[Any, ...] = ()
         try:
             if attempt.handler.make is not None:
@@ -161,7 +169,7 @@ class LoopPerformer:
                 await with_timeout(_call_hook(hook_of(instance[0], "before_run"), run.context), run.time_left())
             self._capture.begin()
             limit = run.time_left() if instance else attempt.timeout
-            called = attempt.handler.call(*instance, run.context, value)
+            called = attempt.handler.call(*instance, run.context, run.context.payload)
             result = await (called if limit is None else with_timeout(called, limit))
             if type(result) not in PLAIN_TYPES and isinstance(result, Awaitable):
                 result = await with_timeout(completed(result, "the handler"), run.time_left())

@@ -1,0 +1,68 @@
+"""Celery and Tenure side by side, with real workers: every task runs exactly once, in one system or the other."""
+
+import json
+from collections.abc import Callable
+from uuid import uuid4
+
+import pytest
+
+from tenure import Tenure
+from tests.support.migration import Migration
+from tests.support.waiting import eventually
+
+redis = pytest.importorskip("redis")
+pytest.importorskip("celery")
+
+pytestmark = pytest.mark.slow
+WORKER = (
+    "celery", "-A", "shop", "worker", "-P", "solo", "-l", "WARNING", "--without-gossip", "--without-mingle",
+    "--without-heartbeat",
+)  # fmt: skip
+
+
+def test_celery_is_drained_beside_tenure(migration: Callable[[str], Migration], old_redis: str) -> None:
+    shop = migration("celery")
+    shop.run(shop.old, "python", "orders.py")
+    worker = shop.start(shop.old, *WORKER)
+    eventually(lambda: shop.receipts(shop.old).total() == 2)
+    shop.run(shop.new, "python", "orders.py")  # a producer that uses Tenure already
+    shop.stop(worker)
+    shop.run(shop.old, "python", "orders.py")  # a late producer of Celery
+
+    report = shop.run(shop.new, "python", "move.py")
+    shop.work()
+
+    assert report == "4 moved, 0 held by workers of Celery\n"
+    assert shop.receipts(shop.old) == {"receipt 7": 1, "receipt 13": 1}
+    assert shop.receipts(shop.new) == {"receipt 7": 2, "receipt 13": 2}
+    with redis.Redis.from_url(old_redis) as client:
+        assert [key for key in client.scan_iter() if client.type(key) == b"list"] == []
+    with Tenure(shop.url) as app:
+        assert len(list(app.jobs.find(state="delayed"))) == 3  # one of Tenure and two that Celery had delayed
+
+
+def test_tasks_move_while_a_celery_worker_runs(migration: Callable[[str], Migration], old_redis: str) -> None:
+    shop = migration("celery")
+    shop.run(shop.old, "python", "orders.py")
+    with redis.Redis.from_url(old_redis) as client:
+        message = next(each for each in map(json.loads, client.lrange("celery", 0, -1)) if not each["headers"]["eta"])
+        client.delete("celery")
+        client.lpush("celery", *(renewed(message) for _ in range(400)))
+    worker = shop.start(shop.old, *WORKER)
+    eventually(lambda: shop.receipts(shop.old).total() > 0)
+
+    shop.run(shop.new, "python", "move.py")
+    with redis.Redis.from_url(old_redis) as client:
+        eventually(lambda: client.llen("celery") == 0 and client.hlen("unacked") == 0)
+    shop.stop(worker)
+    shop.run(shop.new, "python", "move.py")  # what the worker gave back
+    shop.work()
+
+    assert (shop.receipts(shop.old) + shop.receipts(shop.new)).total() == 400
+
+
+def renewed(message: dict) -> str:
+    """The same task once more, under an id of its own."""
+    id = str(uuid4())
+    headers = {**message["headers"], "id": id, "root_id": id}
+    return json.dumps({**message, "headers": headers, "properties": {**message["properties"], "delivery_tag": id}})
