@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tenure import Backoff, Tenure
+from tenure import Backoff
 from tenure.errors import InvalidJob, JobFailed, NotSupported, ResultTimeout
 from tenure.integrations import dramatiq as dramatiq_adapter
 from tenure.integrations import rq as rq_adapter
@@ -13,12 +13,6 @@ from tenure.integrations.huey import HueyApp, crontab
 from tenure.integrations.rq import RqQueue, RqRetry
 
 LATER = datetime(2031, 3, 1, 9, tzinfo=UTC)
-
-
-@pytest.fixture
-def app():
-    with Tenure("memory://") as app:
-        yield app
 
 
 @pytest.fixture
