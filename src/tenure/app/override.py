@@ -85,7 +85,8 @@ def overridden(app: T, backends: OpenBackends, wanted: Override) -> Iterator[T]:
 def follow(app: "Tenure", backends: OpenBackends, current: Callable[[], "Placement | None"]) -> Callable[[], None]:
     """Before each use of a backend, work where `current` says; None: there has been no change.
 
-    What the app has opened is closed then. The function that is returned does the same at once. Inside `app.override` the settings of the override hold.
+    What the app has opened is closed then. The function that is returned does the same at once. Inside `app.override`
+    the settings of the override hold.
     """
 
     def move() -> None:
