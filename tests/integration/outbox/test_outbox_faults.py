@@ -103,7 +103,7 @@ def test_killed_at_any_step_it_loses_no_job_and_duplicates_none(app, outbox, mon
 
         was_killed = move_until_killed(app, outbox, kill_at, monkeypatch)
         app.outboxes.on(outbox).move()
-        leases = app.backend.lease(["default"], limit=10, seconds=60)
+        leases = app.backend.lease(["default"], limit=10, seconds=3600)
 
         assert sorted(lease.id for lease in leases) == sorted(handles), f"killed at step {kill_at}"
         assert outbox_rows(outbox) == []
@@ -134,7 +134,7 @@ def test_a_relay_that_is_killed_hard_loses_no_job(tmp_path, monkeypatch):
         done = subprocess.run([sys.executable, "-c", code], check=False)
         left = outbox_rows(outbox)
         app.outboxes.on(outbox).move()
-        leases = app.backend.lease(["default"], limit=10, seconds=60)
+        leases = app.backend.lease(["default"], limit=10, seconds=3600)
 
     assert done.returncode == -signal.SIGKILL
     assert [id for (id,) in left] == handles
@@ -166,7 +166,7 @@ def test_two_relays_share_the_work(app, outbox):
     handles = enqueue_in_outbox(app, outbox, built)
     relays = app.outboxes.on(outbox, outbox)._relays()
 
-    mine, theirs = ({each.message.id for each in relay._opened().claim("", 50, 60.0).entries} for relay in relays)
+    mine, theirs = ({each.message.id for each in relay._opened().claim("", 50, 3600.0).entries} for relay in relays)
 
     assert len(mine) == len(theirs) == 50
     assert not mine & theirs

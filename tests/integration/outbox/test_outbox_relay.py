@@ -236,10 +236,10 @@ def test_a_job_that_is_being_moved_is_neither_removed_nor_claimed_twice(app, out
     (handle,) = enqueue_in_outbox(app, outbox, [job(app)])
     database = open_outbox(outbox, SystemClock())
 
-    claim = database.claim("", 10, 60.0)
+    claim = database.claim("", 10, 3600.0)
 
     assert [entry.message.id for entry in claim.entries] == [handle]
-    assert database.claim("", 10, 60.0).entries == ()
+    assert database.claim("", 10, 3600.0).entries == ()
     assert database.due_backends() == []
     assert database.remove([handle]) == []
     assert database.retry([handle]) == []
@@ -250,7 +250,7 @@ def test_a_stale_claim_changes_nothing(app, outbox):
     enqueue_in_outbox(app, outbox, [job(app)])
     database = open_outbox(outbox, SystemClock())
     stale = database.claim("", 10, 0.0)
-    fresh = database.claim("", 10, 60.0)
+    fresh = database.claim("", 10, 3600.0)
 
     database.refuse(stale, [(stale.entries[0], "late")], relay_module.pause_after)
     database.release(stale, stale.entries)
@@ -264,10 +264,10 @@ def test_released_jobs_are_back_in_their_place(app, outbox):
     first = enqueue_in_outbox(app, outbox, jobs(app, 2))
     later = enqueue_in_outbox(app, outbox, jobs(app, 2))
     database = open_outbox(outbox, SystemClock())
-    claim = database.claim("", 2, 60.0)
+    claim = database.claim("", 2, 3600.0)
 
     database.release(claim, claim.entries)
-    again = database.claim("", 10, 60.0)
+    again = database.claim("", 10, 3600.0)
 
     assert [entry.message.id for entry in claim.entries] == first
     assert [entry.message.id for entry in again.entries] == [*first, *later]
@@ -417,6 +417,7 @@ def test_relays_that_run_at_once_move_each_job_once(app, outbox, monkeypatch):
     put, ids = app.backend.put, []
     monkeypatch.setattr(app.backend, "put", lambda messages: ids.extend(m.id for m in messages) or put(messages))
     monkeypatch.setattr(relay_module, "MAX_BATCH", 20)
+    monkeypatch.setattr(relay_module, "CLAIM_SECONDS", 3600.0)
     handles = enqueue_in_outbox(app, outbox, jobs(app, 600))
     relays = app.outboxes.on(outbox, outbox, outbox)._relays()
 
