@@ -42,10 +42,10 @@ def dashboard(request: HttpRequest, path: str = "") -> HttpResponseBase:
 
     A program with a token of the setting `dashboard` needs no user of Django.
     """
-    if request.META.get("HTTP_AUTHORIZATION", "").lower().startswith("bearer "):
-        return _answer(_environ(request, path, None))
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
+        if request.META.get("HTTP_AUTHORIZATION", "").lower().startswith("bearer "):
+            return _answer(_environ(request, path, None))
         return redirect_to_login(request.get_full_path(), _login_address())
     role = role_of(user)
     if role is None:

@@ -42,7 +42,7 @@ async def around_async(context: Context, proceed: Callable[[], Awaitable[Any]]) 
             return await proceed()
         finally:
             if place in SyncToAsync.context_to_thread_executor:  # it has used sync_to_async
-                await sync_to_async(connections.close_all)()
+                await sync_to_async(close_connections)()
 
 
 @asynccontextmanager
@@ -70,10 +70,20 @@ def refresh_connections() -> None:
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
             connection.queries_log.clear()
-            try:
-                connection.close_if_unusable_or_obsolete()
-            except Error as error:  # Django has dropped it nevertheless; the job before it has not failed
-                logger.warning("a connection to the database %r could not be closed: %s", connection.alias, error)
+            _close(connection, connection.close_if_unusable_or_obsolete)
+
+
+def close_connections() -> None:
+    """Close all connections of this thread, which ends."""
+    for connection in connections.all(initialized_only=True):
+        _close(connection, connection.close)
+
+
+def _close(connection: Any, close: Callable[[], None]) -> None:
+    try:
+        close()
+    except Error as error:  # Django has dropped it nevertheless; the job before it has not failed
+        logger.warning("a connection to the database %r could not be closed: %s", connection.alias, error)
 
 
 class InlineExecutor(Executor):
