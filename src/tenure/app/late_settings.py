@@ -19,7 +19,7 @@ from tenure.suggestions import nearest
 if TYPE_CHECKING:
     from tenure.app.tenure import Tenure
 
-LATE = ("url", "backends", "store", "keys", "environment")
+LATE = ("url", "backends", "store", "keys", "outboxes", "environment")
 
 
 def configure(app: "Tenure", backends: OpenBackends, values: Mapping[str, Any]) -> None:

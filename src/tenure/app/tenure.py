@@ -355,7 +355,10 @@ class Tenure:
         return True
 
     def configure(self, **settings: Any) -> None:
-        """Change `url`, `backends`, `store`, `keys` or `environment` after the app was made; what is open is closed."""
+        """Change `url`, `backends`, `store`, `keys`, `outboxes` or `environment` after the app was made.
+
+        What is open is closed, and opened again with the new settings when it is used.
+        """
         configure(self, self._backends, settings)
 
     def listen(self, listener: Listener) -> None:
