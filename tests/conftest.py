@@ -10,6 +10,8 @@ from tests.support import waiting
 
 pytest_plugins = ["tests.support.second_try", "tests.support.builtin_apps", "tests.support.servers.fixtures"]
 
+collect_ignore = ["support"]  # it has a Django project, whose tests Django itself runs
+
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("dev", deadline=None)
 settings.register_profile("fuzz", deadline=None, max_examples=20_000)
