@@ -38,6 +38,7 @@ def an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)  # a page runs pytest itself
     monkeypatch.chdir(tmp_path)
 
 
