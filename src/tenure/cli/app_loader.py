@@ -25,7 +25,7 @@ from tenure.cli.logs import set_up_logging, stop_logging_output
 from tenure.errors import BackendUnavailable
 from tenure.redaction import Redactor
 from tenure.settings import load
-from tenure.supervisor.probe_file import Notifier
+from tenure.supervisor.probe_file import StateReporter
 from tenure.worker.roles import GrowingDelay
 
 _NO_APP = 'say where your app is: --app module:attr, TENURE_APP, or app = "module:attr" in tenure.toml'
@@ -136,7 +136,7 @@ _WARNING_INTERVAL = 60.0
 _START_EXTENSION_MICROSECONDS = 30_000_000  # without it systemd would end a start that takes long
 
 
-def wait_for_backend(app: Tenure, notifier: Notifier) -> None:
+def wait_for_backend(app: Tenure, notifier: StateReporter) -> None:
     """Open the backend; retry while the server does not answer. A file that cannot be opened is an error at once."""
     delays, warn_at = GrowingDelay(first=0.25), 0.0
     while True:

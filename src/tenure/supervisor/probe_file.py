@@ -42,7 +42,7 @@ class ProcessState(Struct, frozen=True, forbid_unknown_fields=True):
 _decode = msgspec.json.Decoder(ProcessState).decode
 
 
-class Notifier(Protocol):
+class StateReporter(Protocol):
     """Takes reports in the words of systemd; `watchdog` is the time within which WATCHDOG=1 is expected."""
 
     @property

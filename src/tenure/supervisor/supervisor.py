@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from tenure.definition.retry import Backoff
-from tenure.supervisor.probe_file import Notifier
+from tenure.supervisor.probe_file import StateReporter
 from tenure.supervisor.sd_notify import NotifySocket
 from tenure.supervisor.signals import STOP_SIGNALS, SignalWaiter, terminal_was_closed
 
@@ -33,7 +33,7 @@ StartWorker = Callable[[], "WorkerProcess"]
 class Supervisor:
     """`run` returns the highest exit code of the workers, as a shell counts it."""
 
-    def __init__(self, start: StartWorker, count: int, notifier: Notifier, *, bounded: bool) -> None:
+    def __init__(self, start: StartWorker, count: int, notifier: StateReporter, *, bounded: bool) -> None:
         """`bounded` workers end by themselves, and are not replaced when they do."""
         self._start = start
         self._slots = [WorkerSlot() for _ in range(count)]

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tenure.integrations.job_api.event_stream import async_events
-from tenure.integrations.job_api.watcher import Subscription
+from tenure.integrations.job_api.watcher import JobSubscription
 
 
 class Recorded:
@@ -16,7 +16,7 @@ class Recorded:
         self.unsubscribed = []
 
     def subscribe(self, id, changed):
-        self.subscriptions.append(Subscription(id, changed))
+        self.subscriptions.append(JobSubscription(id, changed))
         return self.subscriptions[0]
 
     def unsubscribe(self, subscription):

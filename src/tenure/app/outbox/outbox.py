@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tenure.app.client import AppClient
-from tenure.app.open_backends import Destination, OpenBackend, OpenBackends, Sealer
+from tenure.app.open_backends import MessageDestination, OpenBackend, OpenBackends, Sealer
 from tenure.app.producer import CHUNK, Producer, chunks
 from tenure.app.tracing import sending
 from tenure.backends.messages import Message
@@ -107,7 +107,7 @@ class Outbox:
     def _clock(self) -> Any:
         return self._backends.place.clock
 
-    def _destination(self, backend: str | None) -> Destination:
+    def _destination(self, backend: str | None) -> MessageDestination:
         known = self._backends.place.settings.backends
         if backend is not None and backend not in known:
             guess = nearest(backend, known)
@@ -121,11 +121,11 @@ class Outbox:
             raise BackendError("sync:// runs jobs when they are put, so the outbox takes none for it; use memory://")
         return destination
 
-    def _sealed(self, job: Job, destination: Destination) -> Message:
+    def _sealed(self, job: Job, destination: MessageDestination) -> Message:
         _check_duplicate(job)
         return self._sealer.message(job, destination)
 
-    def _sealed_many(self, jobs: Sequence[Job], destination: Destination) -> list[Message]:
+    def _sealed_many(self, jobs: Sequence[Job], destination: MessageDestination) -> list[Message]:
         check_jobs(jobs, "app.outbox(connection).enqueue_many")
         for job in jobs:
             _check_duplicate(job)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Literal, Protocol, Self
 
-from tenure.supervisor.probe_file import Notifier
+from tenure.supervisor.probe_file import StateReporter
 from tenure.supervisor.signals import STOP_SIGNALS, is_ignored, terminal_was_closed
 from tenure.worker.roles import RoleThread
 from tenure.worker.worker import Worker
@@ -88,7 +88,7 @@ class SignalHandlers:
         self,
         service: Service,
         grace: float,
-        notifier: Notifier,
+        notifier: StateReporter,
         *,
         bounded: bool,
         print_line: Callable[[str], None] | None,

@@ -62,7 +62,7 @@ def refuse(where: str, name: str, value: Any = None) -> NotSupported:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskOptions:
+class CeleryOptions:
     """What `@app.task(...)` was given: options of the handler, and what concerns the adapter alone."""
 
     handler: HandlerOptions
@@ -88,7 +88,7 @@ class _Given:
                 raise refuse(self._where, name, value)
 
 
-def task_options(name: str, options: Mapping[str, Any], highest: HighestPriority | None) -> TaskOptions:
+def task_options(name: str, options: Mapping[str, Any], highest: HighestPriority | None) -> CeleryOptions:
     """The options of a decorator; anything that Tenure would do in another way is refused."""
     given = _Given(f"the task {name!r}", options)
     ignore_result = bool(given.take("ignore_result", False))
@@ -103,7 +103,7 @@ def task_options(name: str, options: Mapping[str, Any], highest: HighestPriority
     handler.update(job_options(f"the task {name!r}", at_once, highest))  # type: ignore[typeddict-item]
     bind = bool(given.take("bind", False))
     given.refuse_rest()
-    return TaskOptions(handler, call, bind, ignore_result, delay)
+    return CeleryOptions(handler, call, bind, ignore_result, delay)
 
 
 def job_options(where: str, options: Mapping[str, Any], highest: HighestPriority | None) -> JobOptions:

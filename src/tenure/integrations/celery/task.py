@@ -20,7 +20,7 @@ from tenure.definition.handler import HandlerOptions
 from tenure.definition.job import Job
 from tenure.definition.job_function import JobFunction
 from tenure.errors import NotSupported, Retry
-from tenure.integrations.celery.options import HighestPriority, TaskOptions, job_options, refuse, task_options
+from tenure.integrations.celery.options import CeleryOptions, HighestPriority, job_options, refuse, task_options
 from tenure.integrations.celery.result import AsyncResult
 from tenure.integrations.celery.signature import Link, Signature, link_error_jobs, link_jobs
 
@@ -90,7 +90,7 @@ class CeleryTask(Generic[P, R]):
         self._app: Tenure | None = None
         self._job: JobFunction[..., Any] | None = None
         self._highest: HighestPriority | None = None
-        self._options = TaskOptions({}, {}, False, False, 0.0)
+        self._options = CeleryOptions({}, {}, False, False, 0.0)
 
     def register(self, app: Tenure, highest: HighestPriority | None, defaults: HandlerOptions) -> None:
         """Make it a job of this app; `defaults` are options that the decorator may replace."""

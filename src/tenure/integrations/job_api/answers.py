@@ -21,7 +21,7 @@ _CANCEL_STATUS = {"cancelled": HTTPStatus.OK, "asked": HTTPStatus.ACCEPTED, "too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobProgress:
+class ReportedProgress:
     """How far the running attempt is; the total may be unknown."""
 
     done: float
@@ -34,7 +34,7 @@ class JobStatus:
 
     id: str
     state: str
-    progress: JobProgress | None
+    progress: ReportedProgress | None
     attempts: int
     cancel_asked: bool
     enqueued_at: datetime
@@ -98,7 +98,7 @@ def is_job_id(id: str) -> bool:
 
 
 def status_of(info: JobInfo) -> JobStatus:
-    progress = None if info.progress is None else JobProgress(done=info.progress.done, total=info.progress.total)
+    progress = None if info.progress is None else ReportedProgress(done=info.progress.done, total=info.progress.total)
     return JobStatus(
         id=info.id,
         state=info.state,

@@ -29,7 +29,7 @@ class Known(NamedTuple):
     is_over: bool
 
 
-class Subscription:
+class JobSubscription:
     """What one client may know of a job; `changed` is called in another thread after each change.
 
     A client that is slow gets the last state only.
@@ -60,9 +60,9 @@ class JobWatcher:
         self._thread: threading.Thread | None = None
         self._is_down = False
 
-    def subscribe(self, id: str, changed: Callable[[], None]) -> Subscription:
+    def subscribe(self, id: str, changed: Callable[[], None]) -> JobSubscription:
         """Deliver what the job looks like soon, and each change; does not block."""
-        subscription = Subscription(id, changed)
+        subscription = JobSubscription(id, changed)
         with self._lock:
             is_new = id not in self._watched
             self._watched.setdefault(id, _Watched()).subscriptions.add(subscription)
@@ -73,7 +73,7 @@ class JobWatcher:
             self._news.set()
         return subscription
 
-    def unsubscribe(self, subscription: Subscription) -> None:
+    def unsubscribe(self, subscription: JobSubscription) -> None:
         with self._lock:
             watched = self._watched.get(subscription.id)
             if watched is None:
@@ -150,7 +150,7 @@ class _Watched:
     """One job and its clients."""
 
     def __init__(self) -> None:
-        self.subscriptions: set[Subscription] = set()
+        self.subscriptions: set[JobSubscription] = set()
         self.wait: Wait | None = None
         self.is_due = True
         self.is_closed = False

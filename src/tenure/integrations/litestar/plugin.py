@@ -13,7 +13,7 @@ from litestar.plugins import InitPlugin
 from tenure.app.tenure import Tenure
 from tenure.errors import SettingsError
 from tenure.integrations.job_api.endpoints import Authorize
-from tenure.integrations.job_api.opening import close_dashboards, open_app
+from tenure.integrations.job_api.lifecycle import close_dashboards, open_app
 from tenure.integrations.litestar.router import jobs_router
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from quart.cli import ScriptInfo
 
 from tenure.app.tenure import Tenure
 from tenure.definition.context import Context
-from tenure.integrations.job_api.opening import open_app
+from tenure.integrations.job_api.lifecycle import open_app
 from tenure.integrations.pallets.application import no_application
 from tenure.integrations.pallets.commands import tenure_command
 from tenure.integrations.pallets.configuration import configure_and_claim

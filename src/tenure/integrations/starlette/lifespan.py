@@ -11,7 +11,7 @@ from starlette.routing import Mount
 
 from tenure.app.tenure import Tenure
 from tenure.errors import SettingsError
-from tenure.integrations.job_api.opening import close_dashboards, open_app
+from tenure.integrations.job_api.lifecycle import close_dashboards, open_app
 
 S = TypeVar("S", bound=Starlette)
 Lifespan = Callable[[S], AbstractAsyncContextManager[Mapping[str, Any] | None]]

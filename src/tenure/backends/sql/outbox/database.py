@@ -1,8 +1,8 @@
 """OutboxDatabase: what the relay and the command line do with the table of an outbox, on connections of their own.
 
 A row is claimed for a time by the clock of the database, and no lock is held after that. Every change of a claimed row
-checks the claim, except its deletion: a row is deleted after its job is stored in its backend, whoever stored it. So
-numbers of rows must never be used again.
+checks the claim, except its deletion: a row is deleted after its job is stored in its backend, also if
+another relay has stored it. So numbers of rows must never be used again.
 """
 
 import secrets

@@ -22,9 +22,9 @@ from tenure.integrations.django.tasks.api import (
     task_enqueued,
 )
 from tenure.integrations.django.tasks.checks import check_alias
+from tenure.integrations.django.tasks.handlers import add_handlers
 from tenure.integrations.django.tasks.priorities import level_of
 from tenure.integrations.django.tasks.results import META, StoredTasks, TaskFacts, enqueued_result, stored_result
-from tenure.integrations.django.tasks.running import add_handlers
 from tenure.integrations.django.tasks.task import TenureTask, TenureTaskResult, copied, job_options, unique_text
 
 

@@ -18,7 +18,7 @@ def load_tasks(app: Tenure) -> None:
         return
     # Imported here: a project without tasks may have neither Django 6 nor the package.
     from tenure.integrations.django.tasks import known
-    from tenure.integrations.django.tasks.running import TellEnds, add_handlers
+    from tenure.integrations.django.tasks.handlers import TellEnds, add_handlers
 
     backends = list(_our_backends())
     if not backends:

@@ -18,7 +18,7 @@ from tenure.integrations.django.tasks.api import Task, TaskResult, TaskResultSta
 T = TypeVar("T", bound=Task)
 
 
-class TaskOptions(TypedDict, total=False):
+class DjangoTaskOptions(TypedDict, total=False):
     """The options of `@task(...)` and `task.using(...)` that only this backend knows."""
 
     max_retries: int | None
@@ -52,7 +52,7 @@ class TenureTask(Task):
         queue_name: str | None = None,
         run_after: datetime | timedelta | None = None,
         backend: str | None = None,
-        **options: Unpack[TaskOptions],
+        **options: Unpack[DjangoTaskOptions],
     ) -> Self:
         """A copy with other options; a `run_after` that is a timedelta counts from each enqueue."""
         given = {"priority": priority, "queue_name": queue_name, "run_after": run_after, "backend": backend}
