@@ -66,6 +66,7 @@ class Leaser:
         self._only_suspects = shared.options.only_suspects
         self._took_suspect = False
         self._listeners = shared.listeners
+        self._clock = shared.pipeline.clock
         self._guards = shared.pipeline.guards
         self._breaker = shared.breaker
         self._on_answer = on_answer
@@ -110,7 +111,7 @@ class Leaser:
         return self._only_suspects or self._suspects.next_here is not None
 
     def _lease(self, limit: int, before: int | None, *, is_scarce: bool, alone: bool) -> None:
-        asked = time.monotonic()
+        began, asked = time.monotonic(), self._clock.monotonic()
         try:
             room, pause = self._guards.room(self._lane.order() if self._lane.weights else self._queues)
             leases = self._lease_from(room, limit, is_scarce=is_scarce, alone=alone) if room else []
@@ -130,7 +131,7 @@ class Leaser:
         if not room and not self._limits.ends_when_empty:
             self._stopping.wait(min(pause, _LEASE_WAIT_SECONDS))  # until a queue has tokens or is resumed
         elif not leases:
-            self._wait_for_jobs(asked, before, is_scarce=is_scarce)
+            self._wait_for_jobs(began, before, is_scarce=is_scarce)
 
     def _lease_from(self, room: Room, limit: int, *, is_scarce: bool, alone: bool) -> list[Lease]:
         """Lease from the first portion that has jobs; while the leaser waits, from all, as few as suit each of them."""
@@ -181,12 +182,12 @@ class Leaser:
             self._guards.outage.failed(logger, f"leasing from {queues}", error)
             logger.warning("the backend does not answer; the next try to lease from %s is in %.1f s", queues, pause)
 
-    def _wait_for_jobs(self, asked: float, before: int | None, *, is_scarce: bool) -> None:
+    def _wait_for_jobs(self, began: float, before: int | None, *, is_scarce: bool) -> None:
         if self._limits.ends_when_empty:
             self._end_if_empty(before)
         elif is_scarce:
             self._stopping.wait(_TURN_SECONDS)
-        elif time.monotonic() - asked < _LEASE_WAIT_SECONDS / 2:  # this backend cannot block: poll it ever more slowly
+        elif time.monotonic() - began < _LEASE_WAIT_SECONDS / 2:  # this backend cannot block: poll it ever more slowly
             self._stopping.wait(self._delay.next())
 
     def _end_if_empty(self, before: int | None) -> None:

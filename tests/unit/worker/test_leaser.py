@@ -44,7 +44,7 @@ class Bench:
     """A leaser with real parts around it, which ends after the turn in which the backend has answered."""
 
     def __init__(self, wire, *, concurrency=1, **options):
-        clock = FakeClock()
+        clock = self.clock = FakeClock()
         self.events, self.answers = [], []
         self.backend = Flaky(clock)
         self.held = HeldLeases()
@@ -88,6 +88,17 @@ def test_leases_reach_the_inbox_unopened_and_are_held(bench):
     waiting = one.inbox.take_back()
     assert [(type(lease), lease.body) for lease in waiting] == [(Lease, b"sealed")] * 2
     assert one.held.leases() == waiting
+
+
+def test_the_time_of_a_lease_counts_from_the_call_by_the_clock_of_the_app(bench):
+    one = bench(lease_seconds=15.0)
+    one.put("a", "1")
+    asked = one.clock.monotonic()  # this clock stands still, real time does not
+
+    one.leaser.run()
+
+    assert one.held.renewable(asked + 4.99) == []
+    assert [lease.id for lease in one.held.renewable(asked + 5.0)] == ["1"]
 
 
 def test_no_more_is_leased_than_can_start(bench):
