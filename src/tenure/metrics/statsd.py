@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 MAX_PACKET = 1432  # bytes: what fits into a frame of Ethernet with the headers of IPv6, and so is never cut in two
 _SEND_INTERVAL = 1.0
+_CLOSE_TIMEOUT = 2.0  # for the last send: a name server may not answer
 _MAX_TIMINGS = 100_000  # kept between two sends; more are dropped
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.-]")
 _NOT_IN_TAGS = re.compile(r"[|,#\n\r]")
@@ -102,12 +103,10 @@ class StatsD:
             self._send(lines)
 
     def close(self) -> None:
-        """Send the rest, and end the thread; a later count starts it again."""
+        """Let the thread send the rest and end; a later count starts it again. In a forked process there is none."""
         self._stopping.set()
-        thread = self._thread
-        if thread is not None and thread.is_alive():
-            thread.join()
-        self.flush()
+        if self._thread is not None and self._thread.is_alive():
+            self._thread.join(_CLOSE_TIMEOUT)
         atexit.unregister(self.close)
 
     def _forget(self) -> None:
@@ -142,6 +141,7 @@ class StatsD:
         stopping = self._stopping
         while not stopping.wait(_SEND_INTERVAL):
             self.flush()
+        self.flush()
 
     def _send(self, lines: list[str]) -> None:
         try:

@@ -3,6 +3,7 @@
 import logging
 import re
 import socket
+import threading
 
 import pytest
 
@@ -137,6 +138,10 @@ if pid == 0:
     collector.flush()
     os._exit(0)
 os.waitpid(pid, 0)
+pid = os.fork()
+if pid == 0:
+    sys.exit()  # it counted nothing
+os.waitpid(pid, 0)
 collector.flush()
 """
     finish(start(code, server.getsockname()[1]))
@@ -153,6 +158,23 @@ def test_a_server_that_is_not_there_is_logged_once_and_disturbs_nobody(client, c
     assert (
         len([each for each in caplog.records if "not sent to StatsD at no-such-host.invalid:8125" in each.message]) == 1
     )
+
+
+def test_a_name_server_that_does_not_answer_holds_up_no_process_that_ends(monkeypatch):
+    released, answered = threading.Event(), []
+
+    def look_up(*args, **options):
+        answered.append(released.wait(WAIT_SECONDS))
+        raise OSError("no answer")
+
+    monkeypatch.setattr(statsd, "_CLOSE_TIMEOUT", 0.01)
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    collector = StatsD("slow.invalid")
+    collector.increment("jobs_succeeded")
+    collector.close()
+    assert answered == []
+    released.set()
+    collector._thread.join()
 
 
 def test_a_closed_port_fails_nothing(client, server):
