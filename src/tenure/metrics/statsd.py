@@ -163,9 +163,9 @@ def _ends(prefix: str, has_tags: bool, name: str, kind: str, labels: tuple[tuple
     plain = name.removeprefix("tenure_").removesuffix("_total")
     plain = prefix + _NOT_IN_NAMES.sub("_", plain.removesuffix("_seconds") if kind == "ms" else plain)
     if has_tags:
-        tags = ",".join(f"{label}:{_NOT_IN_TAGS.sub('_', value)}" for label, value in labels)
+        tags = ",".join(f"{label}:{_NOT_IN_TAGS.sub('_', str(value))}" for label, value in labels)
         return f"{plain}:", f"|{kind}|#{tags}" if tags else f"|{kind}"
-    parts = [_NOT_IN_NAMES.sub("_", value).replace(".", "_") for _, value in labels]
+    parts = [_NOT_IN_NAMES.sub("_", str(value)).replace(".", "_") or "_" for _, value in labels]
     return f"{'.'.join([plain, *parts])}:", f"|{kind}"
 
 
@@ -173,7 +173,7 @@ def packets(lines: Sequence[str]) -> Iterator[bytes]:
     """The lines in as few packets as possible; a line that is too long for a packet is left out."""
     packet = b""
     for line in lines:
-        encoded = line.encode()
+        encoded = line.encode("utf-8", "backslashreplace")
         if len(encoded) > MAX_PACKET:
             continue
         if packet and len(packet) + 1 + len(encoded) > MAX_PACKET:

@@ -77,6 +77,21 @@ def test_counters_gauges_and_timings_have_the_labels_in_their_names(server, clie
     ]
 
 
+def test_a_label_without_a_value_keeps_its_place_in_the_name(server, client):
+    collector = client()
+    collector.gauge("tenure_outbox_jobs", 4, outbox="shop", backend="")
+    collector.flush()
+    assert lines(server) == ["tenure.outbox_jobs._.shop:4|g"]
+
+
+def test_a_label_that_is_no_text_costs_no_other_line(server, client):
+    collector = client(format="dogstatsd")
+    collector.increment("orders", shop=7, file="caf\udce9")
+    collector.increment("jobs_succeeded")
+    collector.flush()
+    assert lines(server) == [r"tenure.orders:1|c|#file:caf\udce9,shop:7", "tenure.jobs_succeeded:1|c"]
+
+
 def test_an_agent_of_datadog_gets_the_labels_as_tags(server, client):
     collector = client(prefix="shop.jobs", format="dogstatsd")
     collector.increment("jobs_succeeded", queue="a|b,c\n#d", backend="redis")

@@ -51,6 +51,14 @@ def test_a_counter_that_is_named_a_total_is_not_named_so_twice(collector):
     assert found == [("tenure_queue_ack_total", (("backend", "sqlite"), ("queue", "mail")))]
 
 
+def test_a_label_that_is_no_text_does_not_spoil_the_page(collector):
+    collector.increment("orders", shop=7)
+    collector.observe("order_seconds", 1, file="caf\udce9")
+    found = samples(take_snapshot(collector))
+    assert found["tenure_app_orders_total", (("shop", "7"),)] == 1
+    assert found["tenure_app_order_seconds_count", (("file", r"caf\udce9"),)] == 1
+
+
 def test_each_bucket_of_a_histogram_holds_what_is_in_the_smaller_ones(collector):
     collector.observe_all("jobs_exec_seconds", [0.002, 0.2, 0.3, 5000.0], queue="mail")
     found = samples(take_snapshot(collector))
