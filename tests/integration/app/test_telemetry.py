@@ -61,6 +61,21 @@ def test_an_enqueue_is_a_send_with_its_queue_and_duration(app):
     )
 
 
+def test_operations_say_on_which_server_they_were(app, server_url):
+    app.configure(url=server_url)
+    greet = app.job(name="greet")(lambda: None)
+    greet.enqueue()
+    app.worker(burst=True).run()
+    found = points()
+    for name in (
+        conventions.MESSAGING_CLIENT_SENT_MESSAGES,
+        conventions.MESSAGING_CLIENT_CONSUMED_MESSAGES,
+        conventions.MESSAGING_CLIENT_OPERATION_DURATION,
+    ):
+        servers = {(each["server.address"], each["server.port"]) for each, _ in found[name]}
+        assert servers == {("queue.internal", 6390)}
+
+
 def test_a_send_that_fails_has_the_type_of_its_error(app):
     greet = app.job(name="greet")(lambda: None)
     app.backend.inner.put = lambda messages: (_ for _ in ()).throw(BackendUnavailable("no server"))
