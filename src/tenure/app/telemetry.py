@@ -157,17 +157,18 @@ def _described_attempt(settlement: Settlement, handler: str) -> Attributes:
 
 
 class OpenTelemetryCollector:
-    """A collector that passes Tenure's own counters and observations on, as `tenure.` and their name."""
+    """A collector that passes Tenure's own counters, observations and gauges on, as `tenure.` and their name."""
 
     def __init__(self) -> None:
         self._meter = _meter()
         self._counters: dict[str, Any] = {}
         self._histograms: dict[str, Any] = {}
+        self._gauges: dict[str, Any] = {}
 
     def increment(self, name: str, value: float = 1, **labels: str) -> None:
         counter = self._counters.get(name)
         if counter is None:  # the SDK gives the same instrument to threads that ask at once
-            counter = self._counters[name] = self._meter.create_counter(f"{_PREFIX}{name}")
+            counter = self._counters[name] = self._meter.create_counter(_full_name(name))
         counter.add(value, labels)
 
     def observe(self, name: str, value: float, **labels: str) -> None:
@@ -176,11 +177,24 @@ class OpenTelemetryCollector:
             histogram = self._histograms[name] = self._create_histogram(name)
         histogram.record(value, labels)
 
+    def gauge(self, name: str, value: float, **labels: str) -> None:
+        gauge = self._gauges.get(name)
+        if gauge is None:
+            unit = "s" if name.endswith(_SECONDS_SUFFIX) else ""
+            made = self._meter.create_gauge(_full_name(name.removesuffix(_SECONDS_SUFFIX)), unit)
+            gauge = self._gauges[name] = made
+        gauge.set(value, labels)
+
     def snapshot(self) -> dict[str, dict[str, Any]]:
         """Nothing: a metric reader of the SDK has what was recorded."""
         return {"counters": {}, "histograms": {}}
 
     def _create_histogram(self, name: str) -> api.Histogram:
         if name.endswith(_SECONDS_SUFFIX):
-            return _duration(self._meter, f"{_PREFIX}{name.removesuffix(_SECONDS_SUFFIX)}", "", SECONDS)
-        return self._meter.create_histogram(f"{_PREFIX}{name}")
+            return _duration(self._meter, _full_name(name.removesuffix(_SECONDS_SUFFIX)), "", SECONDS)
+        return self._meter.create_histogram(_full_name(name))
+
+
+def _full_name(name: str) -> str:
+    """Counters and gauges of outboxes and queues begin with `tenure_` everywhere."""
+    return _PREFIX + name.removeprefix("tenure_")

@@ -5,7 +5,7 @@ import sys
 import pytest
 from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics._internal.instrument import Counter, Histogram
+from opentelemetry.sdk.metrics._internal.instrument import Counter, Gauge, Histogram
 from opentelemetry.sdk.metrics.export import AggregationTemporality, InMemoryMetricReader
 from opentelemetry.semconv._incubating.metrics import messaging_metrics as conventions
 
@@ -13,7 +13,7 @@ from tenure import Snooze, Tenure
 from tenure.errors import BackendUnavailable
 
 DELTA = AggregationTemporality.DELTA
-READER = InMemoryMetricReader({Counter: DELTA, Histogram: DELTA})
+READER = InMemoryMetricReader({Counter: DELTA, Gauge: DELTA, Histogram: DELTA})
 PROVIDER = MeterProvider([READER])
 
 
@@ -133,6 +133,18 @@ def test_own_counters_are_metrics_with_a_prefix(app):
     ]
     assert found["tenure.jobs_age"][0][1].count == 1
     assert app.metrics.snapshot() == {"counters": {}, "histograms": {}}
+
+
+def test_the_state_of_queues_and_outboxes_is_a_metric_too(app):
+    greet = app.job(name="greet")(lambda: None)
+    greet.using(queue="other").enqueue()
+    app.worker(burst=True).run()
+    app.metrics.increment("tenure_outbox_relayed_jobs", 2, outbox="shop", backend="")
+    found = points()
+    ready = {"queue": "other", "state": "ready"}
+    assert [point.value for attributes, point in found["tenure.queue_jobs"] if attributes == ready] == [1]
+    assert found["tenure.queue_oldest_age"][0][1].value >= 0
+    assert found["tenure.outbox_relayed_jobs"][0][1].value == 2
 
 
 def test_without_the_setting_nothing_is_recorded():
