@@ -66,7 +66,7 @@ class AsyncProducer(Protocol):
 
     async def in_open_transaction(self, backend: str | None, enqueue: Callable[[], T]) -> tuple[T] | None: ...
 
-    def trace_one(self, job: Job) -> AbstractContextManager[Any] | None: ...
+    def trace_one(self, job: Job, backend: str | None = None) -> AbstractContextManager[Any] | None: ...
 
     def enqueue_traced(self, calls: Sequence[tuple[Job, Any]], backend: str | None = None) -> list[str | Exception]: ...
 
@@ -123,7 +123,7 @@ class Async:
             joined = await self._producer.in_open_transaction(backend, lambda: self._app.enqueue(job, backend))
             if joined is not None:
                 return joined[0]
-            tracing = self._producer.trace_one(job)
+            tracing = self._producer.trace_one(job, backend)
             if tracing is None:
                 return await self._enqueues.add((job, backend, None))
             with tracing as traced:

@@ -2,13 +2,13 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tenure.app.outbox.gauges import outbox_gauges
 from tenure.app.results import read_signals
 from tenure.errors import BackendError
-from tenure.metrics.counters import Gauge
+from tenure.metrics.counters import Gauge, Labels
 from tenure.metrics.queue_signals import backend_up_gauge, queue_gauges
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class GaugeReporter:
     def __init__(self, gauge: Callable[..., object], app: "Tenure") -> None:
         self._gauge = gauge
         self._app = app
+        self._last: set[tuple[str, Labels]] = set()
         self._stopping = threading.Event()
 
     def run(self) -> None:
@@ -56,7 +57,25 @@ class GaugeReporter:
     def report(self) -> None:
         """Pass all gauges once; an error is logged, because a role that fails would stop the worker."""
         try:
-            for name, labels, value in read_gauges(self._app):
+            found = read_gauges(self._app)
+            for name, labels, value in (*found, *self._gone(found)):
                 self._gauge(name, value, **dict(labels))
         except Exception:
             logger.exception("the gauges could not be passed to the collector")
+
+    def _gone(self, found: Sequence[Gauge]) -> list[Gauge]:
+        """Zeros for queues and backends of outboxes that have no jobs any more: collectors keep the last value.
+
+        Gauges that could not be read keep their values.
+        """
+        names, subjects = {name for name, _, _ in found}, {_subject(labels) for _, labels, _ in found}
+        gone = {each for each in self._last if each[0] in names and _subject(each[1]) not in subjects}
+        self._last = {each for each in self._last if each[0] not in names} | {
+            (name, labels) for name, labels, _ in found
+        }
+        return [(name, labels, 0.0) for name, labels in gone]
+
+
+def _subject(labels: Labels) -> Labels:
+    """The queue, or the outbox and its backend."""
+    return tuple(label for label in labels if label[0] != "state")

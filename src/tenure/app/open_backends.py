@@ -185,7 +185,7 @@ class OpenBackends:
         self._meters.append(new_meter)
         with self._opening:
             for url, opened in self.place.opened.items():
-                metered = MeteredBackend(opened.backend, new_meter(urlsplit(url).scheme))
+                metered = MeteredBackend(opened.backend, new_meter(url))
                 self.place.opened[url] = OpenBackend(metered, opened.wire)
 
     def close(self) -> None:
@@ -207,7 +207,7 @@ class OpenBackends:
         backend.use_keys(ring)
         metered = backend
         for new_meter in self._meters:
-            metered = MeteredBackend(metered, new_meter(parts.scheme))
+            metered = MeteredBackend(metered, new_meter(url))
         opened = OpenBackend(metered, wire)
         if isinstance(backend, SyncBackend):
             backend.runs_with(lambda lease: self._run_now(lease, opened))

@@ -48,7 +48,7 @@ class Producer:
             return transaction.enqueue(job, backend, self._backends.url(backend))
         if not self._sealer.tracers:
             return self._enqueue(job, backend, connection, wake=wake)
-        with sending(self._sealer.tracers, job) as spans:
+        with sending(self._sealer.tracers, self._backends.url(backend), job) as spans:
             return self._enqueue(job, backend, connection, wake=wake, spans=spans)
 
     def _enqueue(
@@ -90,7 +90,7 @@ class Producer:
         self, job: Job, backend: str | None, connection: Any, *, wake: bool = False
     ) -> str:
         """As `enqueue`, on an async connection of the caller."""
-        with sending(self._sealer.tracers, job) as spans:
+        with sending(self._sealer.tracers, self._backends.url(backend), job) as spans:
             opened = self._backends.get(backend)
             if opened.backend.transactions is None and self._backends.place.redirects:
                 # a test in memory: there is no transaction to join
@@ -113,7 +113,7 @@ class Producer:
         if connection is None and (transaction := self._open_transaction(backend)):
             return transaction.enqueue_many(jobs, backend, self._backends.url(backend))
         queues: set[str] = set()
-        with sending(self._sealer.tracers) as spans:
+        with sending(self._sealer.tracers, self._backends.url(backend)) as spans:
             own = None if connection is None else self._in_transaction(backend, connection, wake)[0]
             ids = self._enqueue_many(jobs, backend, own, queues)
             spans.sent_many(len(ids), queues)
@@ -147,14 +147,15 @@ class Producer:
     def enqueue_each(self, jobs: Iterable[Job], backend: str | None = None) -> list[str | Exception]:
         if self._open_transaction(backend):
             return [self._enqueue_one(job, backend) for job in jobs]
-        with sending(self._sealer.tracers) as spans:
+        with sending(self._sealer.tracers, self._backends.url(backend)) as spans:
             found = self._enqueue_each(jobs, backend)
             spans.sent_many(sum(isinstance(each, str) for each in found), ())
             return found
 
-    def trace_one(self, job: Job) -> AbstractContextManager[Traced] | None:
+    def trace_one(self, job: Job, backend: str | None = None) -> AbstractContextManager[Traced] | None:
         """The spans of a caller whose job is sent with those of others by `enqueue_traced`; None without tracers."""
-        return traced(self._sealer.tracers, job) if self._sealer.tracers else None
+        tracers = self._sealer.tracers
+        return traced(tracers, self._backends.url(backend), job) if tracers else None
 
     def enqueue_traced(self, calls: Sequence[tuple[Job, Traced]], backend: str | None = None) -> list[str | Exception]:
         """As `enqueue_each`, for the jobs of several callers, each with its own spans."""

@@ -3,8 +3,9 @@
 It uses only the API of OpenTelemetry. Without an SDK no span is recorded or sent. Import it only if it is wanted.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 
 from opentelemetry import trace as api
 from opentelemetry.context import Context as OpenTelemetryContext
@@ -13,6 +14,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from tenure.app.tracing import Relation
 from tenure.backends.messages import Message
+from tenure.backends.url import server_of
 from tenure.definition.context import MAX_TRACESTATE, Trace
 from tenure.definition.failure import Failure
 from tenure.definition.job import Job
@@ -42,8 +44,10 @@ class OpenTelemetrySpans:
         self._propagator = TraceContextTextMapPropagator()
 
     @contextmanager
-    def sending(self, job: Job | None) -> Iterator["SendSpan"]:
-        attributes = _SEND if job is None else {**_SEND, DESTINATION: job.queue, "tenure.handler": job.handler}
+    def sending(self, job: Job | None, url: str) -> Iterator["SendSpan"]:
+        attributes: dict[str, str | int] = {**_SEND, **server_attributes(url)}
+        if job is not None:
+            attributes |= {DESTINATION: job.queue, "tenure.handler": job.handler}
         name = f"send {job.queue}" if job else "send"
         with self._tracer.start_as_current_span(name, kind=SpanKind.PRODUCER, attributes=attributes) as span:
             try:
@@ -92,6 +96,16 @@ class OpenTelemetrySpans:
         around = api.get_current_span().get_span_context()
         is_inside = around.is_valid and around.span_id != enqueued.span_id
         return origin, [Link(around)] if is_inside else []
+
+
+@lru_cache(100)
+def server_attributes(url: str) -> Mapping[str, str | int]:
+    """The server of a backend, if its URL names one."""
+    server = server_of(url)
+    if server is None:
+        return {}
+    address, port = server
+    return {"server.address": address} if port is None else {"server.address": address, "server.port": port}
 
 
 class SendSpan:

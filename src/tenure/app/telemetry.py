@@ -5,19 +5,19 @@ It uses only the API of OpenTelemetry. Import it only if it is wanted.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
 from opentelemetry import metrics as api
 
-from tenure.app.spans import DESTINATION, SCHEMA_URL, SYSTEM
+from tenure.app.spans import DESTINATION, SCHEMA_URL, SYSTEM, server_attributes
 from tenure.backends.messages import Lease, Message
 from tenure.backends.metered import NewMeter, T, V
 from tenure.events import Event, Settled, Settlement
 from tenure.metrics.collector import SECONDS
 
-Attributes = dict[str, str]
+Attributes = dict[str, str | int]
 _BUCKETS = (
     0.005,
     0.01,
@@ -41,7 +41,7 @@ _SECONDS_SUFFIX = "_seconds"
 def new_meter() -> NewMeter:
     """Makes the meter of a backend, for the metrics of the conventions."""
     operations = OperationMetrics(_meter())
-    return lambda name: BackendOperations(operations)  # noqa: ARG005 - the messaging system is always Tenure
+    return lambda url: BackendOperations(operations, server_attributes(url))
 
 
 def _meter() -> api.Meter:
@@ -66,8 +66,9 @@ class OperationMetrics:
 class BackendOperations:
     """Measures the calls of one backend: `send`, `lease`, and the verbs that settle."""
 
-    def __init__(self, metrics: OperationMetrics) -> None:
+    def __init__(self, metrics: OperationMetrics, server: Mapping[str, str | int]) -> None:
         self._metrics = metrics
+        self._shared = {**SYSTEM, **server}
 
     def put(self, messages: Sequence[Message], put: Callable[[], list[str]]) -> list[str]:
         begun = perf_counter()
@@ -83,7 +84,7 @@ class BackendOperations:
         queues = Counter([message.queue for message in messages])
         self._record(seconds, "send", "send", list(queues), error)
         for queue, count in queues.items():
-            self._metrics.sent.add(count, _described("send", None, [queue], error))
+            self._metrics.sent.add(count, self._described("send", None, [queue], error))
 
     def lease(self, queues: Sequence[str], lease: Callable[[], list[Lease]]) -> list[Lease]:
         """A call that ended without a job is not recorded: it waited for one."""
@@ -97,7 +98,7 @@ class BackendOperations:
             found = Counter([lease.queue for lease in leases])
             self._record(perf_counter() - begun, "lease", "receive", list(found), None)
             for queue, count in found.items():
-                self._metrics.consumed.add(count, _described("lease", None, [queue], None))
+                self._metrics.consumed.add(count, self._described("lease", None, [queue], None))
         return leases
 
     def settle(self, verb: str, settle: Callable[[Sequence[V]], list[Lease]], verdicts: Sequence[V]) -> list[Lease]:
@@ -119,19 +120,18 @@ class BackendOperations:
     def close(self) -> None: ...
 
     def _record(self, seconds: float, verb: str, kind: str, queues: Sequence[str], error: Exception | None) -> None:
-        self._metrics.duration.record(seconds, _described(verb, kind, queues, error))
+        self._metrics.duration.record(seconds, self._described(verb, kind, queues, error))
 
-
-def _described(verb: str, kind: str | None, queues: Sequence[str], error: Exception | None) -> Attributes:
-    """The attributes of an operation; it has a destination if it concerns one queue."""
-    attributes = {**SYSTEM, "messaging.operation.name": verb}
-    if kind is not None:
-        attributes["messaging.operation.type"] = kind
-    if len(queues) == 1:
-        attributes[DESTINATION] = queues[0]
-    if error is not None:
-        attributes["error.type"] = type(error).__qualname__
-    return attributes
+    def _described(self, verb: str, kind: str | None, queues: Sequence[str], error: Exception | None) -> Attributes:
+        """The attributes of an operation; it has a destination if it concerns one queue."""
+        attributes: Attributes = {**self._shared, "messaging.operation.name": verb}
+        if kind is not None:
+            attributes["messaging.operation.type"] = kind
+        if len(queues) == 1:
+            attributes[DESTINATION] = queues[0]
+        if error is not None:
+            attributes["error.type"] = type(error).__qualname__
+        return attributes
 
 
 class ProcessMetrics:
@@ -148,7 +148,7 @@ class ProcessMetrics:
 
 
 def _described_attempt(settlement: Settlement, handler: str) -> Attributes:
-    attributes = {
+    attributes: Attributes = {
         **SYSTEM, "messaging.operation.name": "process", DESTINATION: settlement.queue, "tenure.handler": handler,
     }  # fmt: skip
     if settlement.error is not None:
@@ -157,17 +157,18 @@ def _described_attempt(settlement: Settlement, handler: str) -> Attributes:
 
 
 class OpenTelemetryCollector:
-    """A collector that passes Tenure's own counters and observations on, as `tenure.` and their name."""
+    """A collector that passes Tenure's own counters, observations and gauges on, as `tenure.` and their name."""
 
     def __init__(self) -> None:
         self._meter = _meter()
         self._counters: dict[str, Any] = {}
         self._histograms: dict[str, Any] = {}
+        self._gauges: dict[str, Any] = {}
 
     def increment(self, name: str, value: float = 1, **labels: str) -> None:
         counter = self._counters.get(name)
         if counter is None:  # the SDK gives the same instrument to threads that ask at once
-            counter = self._counters[name] = self._meter.create_counter(f"{_PREFIX}{name}")
+            counter = self._counters[name] = self._meter.create_counter(_full_name(name))
         counter.add(value, labels)
 
     def observe(self, name: str, value: float, **labels: str) -> None:
@@ -176,11 +177,24 @@ class OpenTelemetryCollector:
             histogram = self._histograms[name] = self._create_histogram(name)
         histogram.record(value, labels)
 
+    def gauge(self, name: str, value: float, **labels: str) -> None:
+        gauge = self._gauges.get(name)
+        if gauge is None:
+            unit = "s" if name.endswith(_SECONDS_SUFFIX) else ""
+            made = self._meter.create_gauge(_full_name(name.removesuffix(_SECONDS_SUFFIX)), unit)
+            gauge = self._gauges[name] = made
+        gauge.set(value, labels)
+
     def snapshot(self) -> dict[str, dict[str, Any]]:
         """Nothing: a metric reader of the SDK has what was recorded."""
         return {"counters": {}, "histograms": {}}
 
     def _create_histogram(self, name: str) -> api.Histogram:
         if name.endswith(_SECONDS_SUFFIX):
-            return _duration(self._meter, f"{_PREFIX}{name.removesuffix(_SECONDS_SUFFIX)}", "", SECONDS)
-        return self._meter.create_histogram(f"{_PREFIX}{name}")
+            return _duration(self._meter, _full_name(name.removesuffix(_SECONDS_SUFFIX)), "", SECONDS)
+        return self._meter.create_histogram(_full_name(name))
+
+
+def _full_name(name: str) -> str:
+    """Counters and gauges of outboxes and queues begin with `tenure_` everywhere."""
+    return _PREFIX + name.removeprefix("tenure_")

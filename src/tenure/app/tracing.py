@@ -39,8 +39,11 @@ class Sending(Protocol):
 class Tracer(Protocol):
     """Makes spans of enqueues and attempts; it is also an observer of attempts."""
 
-    def sending(self, job: Job | None, /) -> AbstractContextManager[Sending]:
-        """Entered around the enqueue of one job or, with None, of many; messages sealed inside it carry its trace."""
+    def sending(self, job: Job | None, url: str, /) -> AbstractContextManager[Sending]:
+        """Entered around the enqueue of one job or, with None, of many; messages sealed inside it carry its trace.
+
+        `url` is that of the backend, with its password.
+        """
         ...
 
     def inject(self, trace: Trace | None, /) -> Trace | None:
@@ -66,10 +69,10 @@ class Sendings:
 
 
 @contextmanager
-def sending(tracers: Sequence[Tracer], job: Job | None = None) -> Iterator[Sendings]:
+def sending(tracers: Sequence[Tracer], url: str, job: Job | None = None) -> Iterator[Sendings]:
     """Inside the spans of all tracers for an enqueue."""
     with ExitStack() as stack:
-        yield Sendings([stack.enter_context(tracer.sending(job)) for tracer in tracers])
+        yield Sendings([stack.enter_context(tracer.sending(job, url)) for tracer in tracers])
 
 
 class Traced(NamedTuple):
@@ -83,9 +86,9 @@ _given: ContextVar[Trace | None] = ContextVar("tenure.trace", default=None)
 
 
 @contextmanager
-def traced(tracers: Sequence[Tracer], job: Job) -> Iterator[Traced]:
+def traced(tracers: Sequence[Tracer], url: str, job: Job) -> Iterator[Traced]:
     """Inside the spans for an enqueue that another thread makes."""
-    with sending(tracers, job) as spans:
+    with sending(tracers, url, job) as spans:
         yield Traced(spans, trace_of(tracers))
 
 

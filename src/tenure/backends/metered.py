@@ -40,7 +40,7 @@ class Meter(Protocol):
 
 
 NewMeter = Callable[[str], Meter]
-"""Makes the meter of a backend, from the scheme of its URL."""
+"""Makes the meter of a backend, from its URL."""
 
 
 class MeteredBackend(Backend):
@@ -145,10 +145,13 @@ class MeteredTransactions:
 
 
 class BackendMeter:
-    """Reports calls to a collector; puts are reported in groups, because reporting each one costs producers 5 %."""
+    """Reports calls to a collector, by the scheme of the backend's URL.
 
-    def __init__(self, name: str, collector: Collector) -> None:
-        self._name = name
+    Puts are reported in groups, because reporting each one costs producers 5 %.
+    """
+
+    def __init__(self, url: str, collector: Collector) -> None:
+        self._name = url.partition(":")[0].lower()
         self._increment = collector.increment
         self._observe = collector.observe
         self._observe_all = batch_observer(collector)

@@ -27,6 +27,7 @@ _BUILT_IN = {
     "postgresql": "tenure.backends.sql.postgresql.url:open_url",
     "postgres": "tenure.backends.sql.postgresql.url:open_url",
 }
+_IN_PROCESS = ("memory", "sync", "sqlite")  # what needs no server
 _registered: dict[str, Opener] = {}
 
 
@@ -65,6 +66,20 @@ def sqlite_file(parts: SplitResult) -> Path:
             "for jobs that need not survive the process use memory://"
         )
     return path.absolute()
+
+
+def server_of(url: str) -> tuple[str, int | None] | None:
+    """The host or the socket, and the port, that a URL names; None if it names no server, or several."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:  # several hosts have several ports
+        return None
+    if parts.scheme == "unix":
+        return unquote(parts.path), None
+    if parts.scheme in _IN_PROCESS or not parts.hostname or "," in parts.hostname:
+        return None
+    return parts.hostname, port
 
 
 def shown_url(url: str) -> str:

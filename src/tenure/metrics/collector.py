@@ -83,6 +83,12 @@ class Series(NamedTuple):
         return f"{self.name}|{';'.join(f'{key}={value}' for key, value in self.labels)}" if self.labels else self.name
 
 
+def _series(name: str, labels: dict[str, str]) -> Series:
+    """A label that is no text, or none that UTF-8 can hold, would spoil the whole page."""
+    plain = {label: str(value).encode("utf-8", "backslashreplace").decode() for label, value in labels.items()}
+    return Series(name, tuple(sorted(plain.items())))
+
+
 class Histogram:
     """Times are counted in buckets of seconds, other values in buckets of sizes; the last bucket has no bound."""
 
@@ -141,7 +147,7 @@ class MemoryCollector:
             found = self._by_call.get(call)
             if found is None:
                 zero: list[float] = [0]
-                found = self._find(call, self._counters, Series(name, tuple(sorted(labels.items()))), zero)
+                found = self._find(call, self._counters, _series(name, labels), zero)
             found[0] += value  # type: ignore[index]
 
     def observe(self, name: str, value: float, **labels: str) -> None:
@@ -187,7 +193,7 @@ class MemoryCollector:
             return counters, {series: each.copy() for series, each in self._histograms.items()}
 
     def _histogram(self, call: tuple[str, ...], name: str, labels: dict[str, str]) -> Histogram:
-        return self._find(call, self._histograms, Series(name, tuple(sorted(labels.items()))), Histogram(name))
+        return self._find(call, self._histograms, _series(name, labels), Histogram(name))
 
     def _find(self, call: tuple[str, ...], known: OrderedDict[Series, T], series: Series, new: T) -> T:
         """The value of the series, cached by the caller's order of labels, so that the next call need not sort them."""

@@ -126,7 +126,18 @@ class _Families:
             found.add_sample(found.name, _allowed(labels), value)
         for name, labels, buckets in self._snapshot.histograms:
             _add_histogram(family(name, "histogram"), _allowed(labels), buckets)
+        for found in families.values():
+            found.samples = _without_duplicates(found.samples)
         yield from families.values()
+
+
+def _without_duplicates(samples: list[Any]) -> list[Any]:
+    """Add up samples of the same series: an app may count `a.b` and `a_b`, which have the same name on the page."""
+    series: dict[Any, Any] = {}
+    for each in samples:
+        key = (each.name, tuple(each.labels.items()))
+        series[key] = each._replace(value=series[key].value + each.value) if key in series else each
+    return list(series.values())
 
 
 def _allowed(labels: tuple[tuple[str, str], ...]) -> dict[str, str]:

@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 MAX_PACKET = 1432  # bytes: what fits into a frame of Ethernet with the headers of IPv6, and so is never cut in two
 _SEND_INTERVAL = 1.0
+_CLOSE_TIMEOUT = 2.0  # for the last send: a name server may not answer
 _MAX_TIMINGS = 100_000  # kept between two sends; more are dropped
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.-]")
 _NOT_IN_TAGS = re.compile(r"[|,#\n\r]")
@@ -102,12 +103,10 @@ class StatsD:
             self._send(lines)
 
     def close(self) -> None:
-        """Send the rest, and end the thread; a later count starts it again."""
+        """Let the thread send the rest and end; a later count starts it again. In a forked process there is none."""
         self._stopping.set()
-        thread = self._thread
-        if thread is not None and thread.is_alive():
-            thread.join()
-        self.flush()
+        if self._thread is not None and self._thread.is_alive():
+            self._thread.join(_CLOSE_TIMEOUT)
         atexit.unregister(self.close)
 
     def _forget(self) -> None:
@@ -142,6 +141,7 @@ class StatsD:
         stopping = self._stopping
         while not stopping.wait(_SEND_INTERVAL):
             self.flush()
+        self.flush()
 
     def _send(self, lines: list[str]) -> None:
         try:
@@ -163,9 +163,9 @@ def _ends(prefix: str, has_tags: bool, name: str, kind: str, labels: tuple[tuple
     plain = name.removeprefix("tenure_").removesuffix("_total")
     plain = prefix + _NOT_IN_NAMES.sub("_", plain.removesuffix("_seconds") if kind == "ms" else plain)
     if has_tags:
-        tags = ",".join(f"{label}:{_NOT_IN_TAGS.sub('_', value)}" for label, value in labels)
+        tags = ",".join(f"{label}:{_NOT_IN_TAGS.sub('_', str(value))}" for label, value in labels)
         return f"{plain}:", f"|{kind}|#{tags}" if tags else f"|{kind}"
-    parts = [_NOT_IN_NAMES.sub("_", value).replace(".", "_") for _, value in labels]
+    parts = [_NOT_IN_NAMES.sub("_", str(value)).replace(".", "_") or "_" for _, value in labels]
     return f"{'.'.join([plain, *parts])}:", f"|{kind}"
 
 
@@ -173,7 +173,7 @@ def packets(lines: Sequence[str]) -> Iterator[bytes]:
     """The lines in as few packets as possible; a line that is too long for a packet is left out."""
     packet = b""
     for line in lines:
-        encoded = line.encode()
+        encoded = line.encode("utf-8", "backslashreplace")
         if len(encoded) > MAX_PACKET:
             continue
         if packet and len(packet) + 1 + len(encoded) > MAX_PACKET:

@@ -5,7 +5,7 @@ import sys
 import pytest
 from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics._internal.instrument import Counter, Histogram
+from opentelemetry.sdk.metrics._internal.instrument import Counter, Gauge, Histogram
 from opentelemetry.sdk.metrics.export import AggregationTemporality, InMemoryMetricReader
 from opentelemetry.semconv._incubating.metrics import messaging_metrics as conventions
 
@@ -13,7 +13,7 @@ from tenure import Snooze, Tenure
 from tenure.errors import BackendUnavailable
 
 DELTA = AggregationTemporality.DELTA
-READER = InMemoryMetricReader({Counter: DELTA, Histogram: DELTA})
+READER = InMemoryMetricReader({Counter: DELTA, Gauge: DELTA, Histogram: DELTA})
 PROVIDER = MeterProvider([READER])
 
 
@@ -59,6 +59,21 @@ def test_an_enqueue_is_a_send_with_its_queue_and_duration(app):
     assert duration.explicit_bounds == (
         *(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
     )
+
+
+def test_operations_say_on_which_server_they_were(app, server_url):
+    app.configure(url=server_url)
+    greet = app.job(name="greet")(lambda: None)
+    greet.enqueue()
+    app.worker(burst=True).run()
+    found = points()
+    for name in (
+        conventions.MESSAGING_CLIENT_SENT_MESSAGES,
+        conventions.MESSAGING_CLIENT_CONSUMED_MESSAGES,
+        conventions.MESSAGING_CLIENT_OPERATION_DURATION,
+    ):
+        servers = {(each["server.address"], each["server.port"]) for each, _ in found[name]}
+        assert servers == {("queue.internal", 6390)}
 
 
 def test_a_send_that_fails_has_the_type_of_its_error(app):
@@ -118,6 +133,18 @@ def test_own_counters_are_metrics_with_a_prefix(app):
     ]
     assert found["tenure.jobs_age"][0][1].count == 1
     assert app.metrics.snapshot() == {"counters": {}, "histograms": {}}
+
+
+def test_the_state_of_queues_and_outboxes_is_a_metric_too(app):
+    greet = app.job(name="greet")(lambda: None)
+    greet.using(queue="other").enqueue()
+    app.worker(burst=True).run()
+    app.metrics.increment("tenure_outbox_relayed_jobs", 2, outbox="shop", backend="")
+    found = points()
+    ready = {"queue": "other", "state": "ready"}
+    assert [point.value for attributes, point in found["tenure.queue_jobs"] if attributes == ready] == [1]
+    assert found["tenure.queue_oldest_age"][0][1].value >= 0
+    assert found["tenure.outbox_relayed_jobs"][0][1].value == 2
 
 
 def test_without_the_setting_nothing_is_recorded():

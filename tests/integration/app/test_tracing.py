@@ -98,6 +98,15 @@ def test_spans_have_the_names_kinds_and_attributes_of_the_conventions(app, spans
     assert process.instrumentation_scope.schema_url == "https://opentelemetry.io/schemas/1.44.0"
 
 
+def test_an_enqueue_says_to_which_server_it_went(app, spans, server_url):
+    greet = app.job(name="greet")(lambda: None)
+    app.enqueue(greet.build(), backend=server_url)
+    app.enqueue_many([greet.build()], backend=server_url)
+    asyncio.run(app.aio.enqueue(greet.build(), backend=server_url))
+    found = [span.attributes for span in KEPT.get_finished_spans()]
+    assert [(each["server.address"], each["server.port"]) for each in found] == 3 * [("queue.internal", 6390)]
+
+
 def test_an_enqueue_that_fails_says_with_which_error(app, spans):
     greet = app.job(name="greet")(lambda: None)
     app.backend.put = lambda messages: (_ for _ in ()).throw(BackendUnavailable("no server"))

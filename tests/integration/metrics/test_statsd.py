@@ -3,6 +3,7 @@
 import logging
 import re
 import socket
+import threading
 
 import pytest
 
@@ -76,6 +77,21 @@ def test_counters_gauges_and_timings_have_the_labels_in_their_names(server, clie
     ]
 
 
+def test_a_label_without_a_value_keeps_its_place_in_the_name(server, client):
+    collector = client()
+    collector.gauge("tenure_outbox_jobs", 4, outbox="shop", backend="")
+    collector.flush()
+    assert lines(server) == ["tenure.outbox_jobs._.shop:4|g"]
+
+
+def test_a_label_that_is_no_text_costs_no_other_line(server, client):
+    collector = client(format="dogstatsd")
+    collector.increment("orders", shop=7, file="caf\udce9")
+    collector.increment("jobs_succeeded")
+    collector.flush()
+    assert lines(server) == [r"tenure.orders:1|c|#file:caf\udce9,shop:7", "tenure.jobs_succeeded:1|c"]
+
+
 def test_an_agent_of_datadog_gets_the_labels_as_tags(server, client):
     collector = client(prefix="shop.jobs", format="dogstatsd")
     collector.increment("jobs_succeeded", queue="a|b,c\n#d", backend="redis")
@@ -137,6 +153,10 @@ if pid == 0:
     collector.flush()
     os._exit(0)
 os.waitpid(pid, 0)
+pid = os.fork()
+if pid == 0:
+    sys.exit()  # it counted nothing
+os.waitpid(pid, 0)
 collector.flush()
 """
     finish(start(code, server.getsockname()[1]))
@@ -153,6 +173,23 @@ def test_a_server_that_is_not_there_is_logged_once_and_disturbs_nobody(client, c
     assert (
         len([each for each in caplog.records if "not sent to StatsD at no-such-host.invalid:8125" in each.message]) == 1
     )
+
+
+def test_a_name_server_that_does_not_answer_holds_up_no_process_that_ends(monkeypatch):
+    released, answered = threading.Event(), []
+
+    def look_up(*args, **options):
+        answered.append(released.wait(WAIT_SECONDS))
+        raise OSError("no answer")
+
+    monkeypatch.setattr(statsd, "_CLOSE_TIMEOUT", 0.01)
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    collector = StatsD("slow.invalid")
+    collector.increment("jobs_succeeded")
+    collector.close()
+    assert answered == []
+    released.set()
+    collector._thread.join()
 
 
 def test_a_closed_port_fails_nothing(client, server):

@@ -51,6 +51,28 @@ def test_a_counter_that_is_named_a_total_is_not_named_so_twice(collector):
     assert found == [("tenure_queue_ack_total", (("backend", "sqlite"), ("queue", "mail")))]
 
 
+def test_names_of_the_app_that_are_equal_on_the_page_are_one_series(collector):
+    for name in ("orders", "orders_total", "or.ders", "or-ders"):
+        collector.increment(name, 2, shop="a")
+    collector.observe("cook.time_seconds", 0.1)
+    collector.observe("cook-time_seconds", 0.1)
+    page = render(take_snapshot(collector))[0].decode()
+    series = [line.rpartition(" ")[0] for line in page.splitlines() if not line.startswith("#")]
+    assert len(series) == len(set(series))
+    found = samples(take_snapshot(collector))
+    assert found["tenure_app_orders_total", (("shop", "a"),)] == 4
+    assert found["tenure_app_or_ders_total", (("shop", "a"),)] == 4
+    assert found["tenure_app_cook_time_seconds_count", ()] == 2
+
+
+def test_a_label_that_is_no_text_does_not_spoil_the_page(collector):
+    collector.increment("orders", shop=7)
+    collector.observe("order_seconds", 1, file="caf\udce9")
+    found = samples(take_snapshot(collector))
+    assert found["tenure_app_orders_total", (("shop", "7"),)] == 1
+    assert found["tenure_app_order_seconds_count", (("file", r"caf\udce9"),)] == 1
+
+
 def test_each_bucket_of_a_histogram_holds_what_is_in_the_smaller_ones(collector):
     collector.observe_all("jobs_exec_seconds", [0.002, 0.2, 0.3, 5000.0], queue="mail")
     found = samples(take_snapshot(collector))

@@ -53,7 +53,7 @@ class Outbox:
         if self._is_redirected:
             return self._handle(self._producer.enqueue(job, backend), backend)
         destination = self._destination(backend)
-        with sending(self._sealer.tracers, job) as spans:
+        with sending(self._sealer.tracers, self._backends.url(backend), job) as spans:
             message = self._sealed(job, destination)
             writer.write(self._connection, backend or "", [message], self._clock)
             spans.sent(message.id, message)
@@ -65,7 +65,7 @@ class Outbox:
         if self._is_redirected:
             return self._handles(self._producer.enqueue_many(checked, backend), backend)
         destination, stored = self._destination(backend), []
-        with sending(self._sealer.tracers) as spans:
+        with sending(self._sealer.tracers, self._backends.url(backend)) as spans:
             for chunk in chunks(checked, CHUNK):
                 messages = self._sealed_many(chunk, destination)
                 writer.write(self._connection, backend or "", messages, self._clock)
@@ -79,7 +79,7 @@ class Outbox:
         if self._is_redirected:
             return self._handle(self._producer.enqueue(job, backend), backend)
         destination = await asyncio.to_thread(self._destination, backend)  # it may open a database file
-        with sending(self._sealer.tracers, job) as spans:
+        with sending(self._sealer.tracers, self._backends.url(backend), job) as spans:
             message = self._sealed(job, destination)
             await writer.write_async(self._connection, backend or "", [message], self._clock)
             spans.sent(message.id, message)
@@ -91,7 +91,7 @@ class Outbox:
         if self._is_redirected:
             return self._handles(self._producer.enqueue_many(checked, backend), backend)
         destination, stored = await asyncio.to_thread(self._destination, backend), []
-        with sending(self._sealer.tracers) as spans:
+        with sending(self._sealer.tracers, self._backends.url(backend)) as spans:
             for chunk in chunks(checked, CHUNK):
                 messages = self._sealed_many(chunk, destination)
                 await writer.write_async(self._connection, backend or "", messages, self._clock)

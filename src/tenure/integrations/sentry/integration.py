@@ -4,19 +4,24 @@ An app is served once `instrument` got it; what happens with its jobs then goes 
 moment, if its integrations have a TenureIntegration. So an app can be instrumented before or after `sentry_sdk.init`.
 """
 
+import os
 from collections.abc import Collection
-from typing import Literal, get_args
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import sentry_sdk
 from sentry_sdk.integrations import Integration
 from sentry_sdk.integrations.logging import ignore_logger
+from sentry_sdk.scope import add_global_event_processor
 
+import tenure
 from tenure.app.tenure import Tenure
 from tenure.errors import SettingsError
 
 Report = Literal["final", "every"]
 # Their lines tell of the failures of jobs, which this integration reports with all that Sentry can show.
 _LOGGERS = ("tenure.worker.logs", "tenure.execution.parent.runner")
+_OWN_CODE = f"{Path(tenure.__file__).parent}{os.sep}"
 
 
 class TenureIntegration(Integration):
@@ -50,6 +55,7 @@ class TenureIntegration(Integration):
     def setup_once() -> None:
         for logger in _LOGGERS:
             ignore_logger(logger)
+        add_global_event_processor(_drop_own_variables)
 
     def reports_every(self) -> bool:
         return self.report == "every"
@@ -59,6 +65,16 @@ def active_integration() -> TenureIntegration | None:
     """The integration of the client that is active here; None if Sentry is off."""
     client = sentry_sdk.get_client()
     return client.get_integration(TenureIntegration) if client.is_active() else None
+
+
+def _drop_own_variables(event: Any, hint: Any) -> Any:  # noqa: ARG001 - the SDK's signature
+    """Leave out the local variables of Tenure's own functions: they contain whole jobs, in which nothing is masked."""
+    if active_integration() is not None:
+        for error in (event.get("exception") or {}).get("values") or ():
+            for frame in (error.get("stacktrace") or {}).get("frames") or ():
+                if (frame.get("abs_path") or "").startswith(_OWN_CODE):
+                    frame.pop("vars", None)
+    return event
 
 
 def instrument(app: Tenure) -> None:

@@ -53,7 +53,7 @@ class SentryTracer:
         return Redactor(self.app.settings.sensitive)
 
     @contextmanager
-    def sending(self, job: Job | None) -> Iterator["PublishSpan"]:
+    def sending(self, job: Job | None, url: str) -> Iterator["PublishSpan"]:  # noqa: ARG002 - Sentry does not show it
         if active_integration() is None or sentry_sdk.get_current_span() is None or _is_streaming():
             yield PublishSpan(None)
             return

@@ -1,6 +1,7 @@
 """Which failures of jobs become events of Sentry, and what the events say."""
 
 import asyncio
+import json
 import logging
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from tenure.errors import SettingsError
 from tenure.integrations.sentry import TenureIntegration, instrument
 from tests.support.http_server import Server
 from tests.support.waiting import WAIT_SECONDS
+
+SECRET = "sword-fish"
 
 
 def work(app):
@@ -190,6 +193,19 @@ def test_arguments_are_sent_only_if_the_client_allows_it_and_are_masked(shown):
 def test_the_older_option_for_personal_data_allows_arguments_too(shown):
     assert "arguments" in shown({"send_default_pii": True})
     assert "arguments" not in shown({"send_default_pii": False})
+
+
+def test_the_variables_of_our_own_functions_which_contain_the_job_are_not_sent(sentry, app):
+    @app.job(name="pay")
+    def pay(card: str, password: str):
+        raise ValueError
+
+    app.define("pay", {"card": "visa", "password": SECRET}).meta(api_key=SECRET).dispatch()
+    work(app)
+    (event,) = sentry.events
+    assert SECRET not in json.dumps(event)
+    last = event["exception"]["values"][0]["stacktrace"]["frames"][-1]
+    assert (last["function"], last["vars"]) == ("pay", {"card": "'visa'", "password": "[Filtered]"})
 
 
 def test_a_job_does_not_see_the_scope_of_another(sentry, app):
