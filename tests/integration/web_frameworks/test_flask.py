@@ -224,6 +224,20 @@ def test_the_hook_of_the_blueprint_refuses_jobs_and_must_be_a_plain_function(sce
         jobs_blueprint(scene.app)
 
 
+def test_a_hook_that_turns_out_to_be_async_shows_no_job(scene):
+    async def refuse(request, job):
+        return False
+
+    site = flask.Flask("site")
+    asked = []
+    site.register_blueprint(
+        jobs_blueprint(scene.app, authorize=lambda *about: asked.append(refuse(*about)) or asked[-1])
+    )
+    answer = site.test_client().get(f"/jobs/{scene.add.enqueue(1, 2)}")
+    asked[0].close()
+    assert answer.status_code == 500
+
+
 def test_events_end_with_the_job_and_hold_a_bounded_number_of_threads(scene):
     site = flask.Flask("site")
     site.register_blueprint(jobs_blueprint(scene.app, authorize=lambda request, job: True, max_streams=1))

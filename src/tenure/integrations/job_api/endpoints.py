@@ -22,6 +22,7 @@ Authorize = Callable[[Any, JobInfo], bool | Awaitable[bool]]
 """Says whether the client of a request may see a job, and with the method DELETE, cancel it."""
 Action = Literal["status", "result", "cancel"]
 MAX_WAIT = 30.0  # seconds; proxies give up after a minute
+_ASYNC_HOOK = "authorize must be a plain function here; an async one is for ASGI frameworks"
 _UNREACHABLE = "the backend of the jobs cannot be reached"
 
 
@@ -104,7 +105,7 @@ class BlockingJobEndpoints:
     def __init__(self, app: Tenure, authorize: Callable[[Any, JobInfo], bool], max_streams: int) -> None:
         check_hook(authorize)
         if inspect.iscoroutinefunction(authorize):
-            raise SettingsError("authorize must be a plain function here; an async one is for ASGI frameworks")
+            raise SettingsError(_ASYNC_HOOK)
         self._app = app
         self._authorize = authorize
         self._watcher = JobWatcher(app)
@@ -151,7 +152,10 @@ class BlockingJobEndpoints:
             return answers.not_found()
         except BackendUnavailable:
             return answers.unavailable(_UNREACHABLE)
-        return info if self._authorize(request, info) else answers.not_found()
+        allowed: object = self._authorize(request, info)
+        if inspect.isawaitable(allowed):  # it is true in a condition, whatever it would return
+            raise SettingsError(_ASYNC_HOOK)
+        return info if allowed else answers.not_found()
 
 
 class BoundedStream:
