@@ -15,7 +15,7 @@ from tenure.definition.job_info import JobInfo
 from tenure.errors import BackendUnavailable, JobNotFound, ResultTimeout, SettingsError
 from tenure.integrations.job_api import answers
 from tenure.integrations.job_api.answers import JobAnswer
-from tenure.integrations.job_api.event_stream import async_events, blocking_events
+from tenure.integrations.job_api.event_stream import async_events, blocking_events, first_events
 from tenure.integrations.job_api.watcher import JobWatcher
 
 Authorize = Callable[[Any, JobInfo], bool | Awaitable[bool]]
@@ -100,7 +100,11 @@ class JobEndpoints:
 
 
 class BlockingJobEndpoints:
-    """For frameworks that give a thread to each request; at most `max_streams` of them may hold one for events."""
+    """For frameworks that give a thread to each request; at most `max_streams` of them may hold one for events.
+
+    Further clients get a stream that ends after the first event. A browser connects again after two seconds, while it
+    would give up for ever after an answer such as 503.
+    """
 
     def __init__(self, app: Tenure, authorize: Callable[[Any, JobInfo], bool], max_streams: int) -> None:
         check_hook(authorize)
@@ -130,7 +134,7 @@ class BlockingJobEndpoints:
         if isinstance(found, JobAnswer):
             return found
         if not self._free_streams.acquire(blocking=False):
-            return answers.unavailable("too many clients follow events; ask for the status instead")
+            return BoundedStream(iter([first_events(found)]), _nothing)
         return BoundedStream(blocking_events(self._watcher, found), self._free_streams.release)
 
     def _end(self, info: JobInfo, wait: float) -> JobAnswer:
