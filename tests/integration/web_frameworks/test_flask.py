@@ -25,7 +25,8 @@ from tenure import Tenure
 from tenure.integrations.flask import FlaskTenure
 
 jobs = Tenure(lanes={
-    "plain": {"queues": ["plain"], "runner": "process"}, "loops": {"queues": ["loops"], "runner": "event_loop"}
+    "plain": {"queues": ["plain"], "runner": "process"}, "loops": {"queues": ["loops"], "runner": "event_loop"},
+    "threads": {"queues": ["threads"], "runner": "threads"},
 })
 tenure = FlaskTenure(jobs)
 made = []
@@ -309,9 +310,11 @@ def test_child_processes_of_flask_tenure_work_find_the_application_of_a_factory(
         assert done.returncode == 0, done.stderr + done.stdout
         return done.stdout
 
-    enqueue = "import shop; shop.create_app(); print(shop.plain.enqueue(), shop.loops.enqueue(), shop.loops.enqueue())"
+    enqueue = "import shop; shop.create_app(); print(shop.plain.enqueue(), shop.loops.enqueue(), shop.loops.enqueue(),"
+    enqueue += " *(job.using(queue='threads').enqueue() for job in (shop.plain, shop.loops)))"
     ids = run(sys.executable, "-c", enqueue).split()
     run(BIN / "flask", "--app", "shop:create_app('blue')", "tenure", "work", "--burst")
     with Tenure(f"sqlite:///{tmp_path}/from_config.db") as app:
         found = [app.handle(id).result(0) for id in ids]
-    assert found == [["shop", "blue", [], 1], ["shop", "blue", [], 1, "mine"], ["shop", "blue", [], 1, "mine"]]
+    assert found == [["shop", "blue", [], 1], ["shop", "blue", [], 1, "mine"], ["shop", "blue", [], 1, "mine"],
+                     ["shop", "blue", [], 1], ["shop", "blue", [], 1, "mine"]]  # fmt: skip
