@@ -365,3 +365,27 @@ def test_all_clients_of_a_job_share_one_reading(scene, site, follow, monkeypatch
     shared = [name for name in readers if name == "tenure-job-watcher"]
     assert len(readers) - len(shared) == 20  # each client is authorised with the job as it is
     assert len(shared) <= 3
+
+
+def test_many_watched_jobs_are_read_less_often_and_their_ends_come_at_once(
+    scene, site, follow, monkeypatch, eventually
+):
+    readers, jobs = [], type(scene.app.jobs)
+    read = jobs.get
+
+    def counted_read(self, id):
+        readers.append(threading.current_thread().name)
+        return read(self, id)
+
+    monkeypatch.setattr(jobs, "get", counted_read)
+    monkeypatch.setattr(watcher, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(watcher, "READS_PER_SECOND", 0.01)  # two jobs: one round in 200 seconds
+    first, second = scene.add.enqueue(1, 2), scene.add.enqueue(3, 4)
+    with served(site) as address:
+        streams = [iter(follow(address, f"/api/jobs/{id}/events")) for id in (first, second)]
+        for stream in streams:
+            next(stream)
+        eventually(lambda: readers.count("tenure-job-watcher") >= 2)
+        scene.work()
+        assert [list(stream)[-1].data["outcome"]["result"] for stream in streams] == [3, 7]
+    assert readers.count("tenure-job-watcher") <= 6  # the first rounds, and the ends

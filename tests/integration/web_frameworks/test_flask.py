@@ -25,7 +25,8 @@ from tenure import Tenure
 from tenure.integrations.flask import FlaskTenure
 
 jobs = Tenure(lanes={
-    "plain": {"queues": ["plain"], "runner": "process"}, "loops": {"queues": ["loops"], "runner": "event_loop"}
+    "plain": {"queues": ["plain"], "runner": "process"}, "loops": {"queues": ["loops"], "runner": "event_loop"},
+    "threads": {"queues": ["threads"], "runner": "threads"},
 })
 tenure = FlaskTenure(jobs)
 made = []
@@ -224,6 +225,20 @@ def test_the_hook_of_the_blueprint_refuses_jobs_and_must_be_a_plain_function(sce
         jobs_blueprint(scene.app)
 
 
+def test_a_hook_that_turns_out_to_be_async_shows_no_job(scene):
+    async def refuse(request, job):
+        return False
+
+    site = flask.Flask("site")
+    asked = []
+    site.register_blueprint(
+        jobs_blueprint(scene.app, authorize=lambda *about: asked.append(refuse(*about)) or asked[-1])
+    )
+    answer = site.test_client().get(f"/jobs/{scene.add.enqueue(1, 2)}")
+    asked[0].close()
+    assert answer.status_code == 500
+
+
 def test_events_end_with_the_job_and_hold_a_bounded_number_of_threads(scene):
     site = flask.Flask("site")
     site.register_blueprint(jobs_blueprint(scene.app, authorize=lambda request, job: True, max_streams=1))
@@ -233,8 +248,10 @@ def test_events_end_with_the_job_and_hold_a_bounded_number_of_threads(scene):
     assert stream.content_type == "text/event-stream"
     chunks = stream.iter_encoded()
     assert b"event: state" in next(chunks)
-    busy = client.get(f"/jobs/{id}/events")
-    assert (busy.status_code, busy.json["error"]) == (503, "service_unavailable")
+    busy = client.get(f"/jobs/{id}/events")  # the browser connects again after this stream; 503 would make it give up
+    assert (busy.status_code, busy.content_type) == (200, "text/event-stream")
+    assert busy.data.startswith(b"retry: 2000\n\nevent: state\n")
+    assert busy.data.count(b"event: ") == 1
     scene.released.set()
     with scene.working():
         text = b"".join(chunks)
@@ -293,9 +310,11 @@ def test_child_processes_of_flask_tenure_work_find_the_application_of_a_factory(
         assert done.returncode == 0, done.stderr + done.stdout
         return done.stdout
 
-    enqueue = "import shop; shop.create_app(); print(shop.plain.enqueue(), shop.loops.enqueue(), shop.loops.enqueue())"
+    enqueue = "import shop; shop.create_app(); print(shop.plain.enqueue(), shop.loops.enqueue(), shop.loops.enqueue(),"
+    enqueue += " *(job.using(queue='threads').enqueue() for job in (shop.plain, shop.loops)))"
     ids = run(sys.executable, "-c", enqueue).split()
     run(BIN / "flask", "--app", "shop:create_app('blue')", "tenure", "work", "--burst")
     with Tenure(f"sqlite:///{tmp_path}/from_config.db") as app:
         found = [app.handle(id).result(0) for id in ids]
-    assert found == [["shop", "blue", [], 1], ["shop", "blue", [], 1, "mine"], ["shop", "blue", [], 1, "mine"]]
+    assert found == [["shop", "blue", [], 1], ["shop", "blue", [], 1, "mine"], ["shop", "blue", [], 1, "mine"],
+                     ["shop", "blue", [], 1], ["shop", "blue", [], 1, "mine"]]  # fmt: skip

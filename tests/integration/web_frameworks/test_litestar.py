@@ -61,7 +61,26 @@ def test_the_routes_answer_as_the_routers_of_other_frameworks_do(scene, client):
     for unknown in ("unknown", str(uuid4())):
         for path in ("", "/result", "/events"):
             assert client.get(f"/jobs/{unknown}{path}").status_code == 404
-    assert "/jobs/{id}/events" in client.get("/schema/openapi.json").json()["paths"]
+
+
+def test_the_routes_and_their_models_are_in_the_openapi_document(client):
+    document = client.get("/schema/openapi.json").json()
+    paths = document["paths"]
+    assert set(paths) == {"/jobs/{id}", "/jobs/{id}/result", "/jobs/{id}/events"}
+    result = paths["/jobs/{id}/result"]["get"]
+    models = {
+        code: answer["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2].rpartition("_")[2]
+        for code, answer in result["responses"].items()
+    }
+    assert models == {"200": "JobResult", "202": "JobStatus", "400": "JobProblem", "404": "JobProblem",
+                      "409": "JobProblem", "503": "JobProblem"}  # fmt: skip
+    assert [each["name"] for each in result["parameters"]] == ["id", "wait"]
+    assert result["parameters"][1]["schema"] == {"type": "number", "minimum": 0.0, "maximum": 30.0, "default": 0}
+    assert set(document["components"]["schemas"]["JobProblem"]["properties"]) >= {"error", "message", "state"}
+    assert {"200", "202", "404", "409", "503"} <= set(paths["/jobs/{id}"]["delete"]["responses"])
+    events = paths["/jobs/{id}/events"]["get"]["responses"]
+    assert list(events["200"]["content"]) == ["text/event-stream"]
+    assert "content" not in events["204"]
 
 
 def test_a_hook_that_refuses_hides_the_job(scene):

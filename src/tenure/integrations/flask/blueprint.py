@@ -25,7 +25,7 @@ def jobs_blueprint(
     """Status, result, cancellation and events of a job: `web.register_blueprint(jobs_blueprint(app, authorize=...))`.
 
     `authorize(request, job)` says whether the client may see the job, and with the method DELETE, cancel it. At most
-    `max_streams` clients follow events at once, each in a thread of the server; more are answered with 503.
+    `max_streams` clients follow events at once, each in a thread of the server; more get the state every two seconds.
     """
     endpoints = BlockingJobEndpoints(app, authorize, max_streams)
     blueprint = Blueprint(name, __name__, url_prefix=url_prefix)

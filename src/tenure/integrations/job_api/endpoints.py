@@ -15,13 +15,14 @@ from tenure.definition.job_info import JobInfo
 from tenure.errors import BackendUnavailable, JobNotFound, ResultTimeout, SettingsError
 from tenure.integrations.job_api import answers
 from tenure.integrations.job_api.answers import JobAnswer
-from tenure.integrations.job_api.event_stream import async_events, blocking_events
+from tenure.integrations.job_api.event_stream import async_events, blocking_events, first_events
 from tenure.integrations.job_api.watcher import JobWatcher
 
 Authorize = Callable[[Any, JobInfo], bool | Awaitable[bool]]
 """Says whether the client of a request may see a job, and with the method DELETE, cancel it."""
 Action = Literal["status", "result", "cancel"]
 MAX_WAIT = 30.0  # seconds; proxies give up after a minute
+_ASYNC_HOOK = "authorize must be a plain function here; an async one is for ASGI frameworks"
 _UNREACHABLE = "the backend of the jobs cannot be reached"
 
 
@@ -99,12 +100,16 @@ class JobEndpoints:
 
 
 class BlockingJobEndpoints:
-    """For frameworks that give a thread to each request; at most `max_streams` of them may hold one for events."""
+    """For frameworks that give a thread to each request; at most `max_streams` of them may hold one for events.
+
+    Further clients get a stream that ends after the first event. A browser connects again after two seconds, while it
+    would give up for ever after an answer such as 503.
+    """
 
     def __init__(self, app: Tenure, authorize: Callable[[Any, JobInfo], bool], max_streams: int) -> None:
         check_hook(authorize)
         if inspect.iscoroutinefunction(authorize):
-            raise SettingsError("authorize must be a plain function here; an async one is for ASGI frameworks")
+            raise SettingsError(_ASYNC_HOOK)
         self._app = app
         self._authorize = authorize
         self._watcher = JobWatcher(app)
@@ -129,7 +134,7 @@ class BlockingJobEndpoints:
         if isinstance(found, JobAnswer):
             return found
         if not self._free_streams.acquire(blocking=False):
-            return answers.unavailable("too many clients follow events; ask for the status instead")
+            return BoundedStream(iter([first_events(found)]), _nothing)
         return BoundedStream(blocking_events(self._watcher, found), self._free_streams.release)
 
     def _end(self, info: JobInfo, wait: float) -> JobAnswer:
@@ -151,7 +156,10 @@ class BlockingJobEndpoints:
             return answers.not_found()
         except BackendUnavailable:
             return answers.unavailable(_UNREACHABLE)
-        return info if self._authorize(request, info) else answers.not_found()
+        allowed: object = self._authorize(request, info)
+        if inspect.isawaitable(allowed):  # it is true in a condition, whatever it would return
+            raise SettingsError(_ASYNC_HOOK)
+        return info if allowed else answers.not_found()
 
 
 class BoundedStream:

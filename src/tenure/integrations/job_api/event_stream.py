@@ -54,6 +54,11 @@ def _event(name: str, data: Any, id: str | None = None) -> bytes:
     return f"event: {name}\n{tail}data: ".encode() + msgspec.json.encode(data) + b"\n\n"  # JSON has no line breaks
 
 
+def first_events(info: JobInfo) -> bytes:
+    """The beginning of a stream: what is known now."""
+    return _BEGIN + EventLog().events(info)
+
+
 async def async_events(watcher: JobWatcher, info: JobInfo) -> AsyncIterator[bytes]:
     """The events of a job, from what is known now; holds no thread."""
     loop, changed, log = asyncio.get_running_loop(), asyncio.Event(), EventLog()
