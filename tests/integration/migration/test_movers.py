@@ -95,6 +95,17 @@ def test_the_time_the_limit_and_the_retries_of_a_task_are_kept(app, move, old_ce
     assert (last.priority, retried.priority) == (0, 9)
 
 
+def test_times_without_a_zone_are_utc_as_in_celery(app, move, old_celery):
+    eta, expires = datetime(2031, 3, 1, 9), datetime(2031, 3, 1, 10)
+    old_celery.conf.timezone = "Europe/Madrid"
+    id = old_celery.send_task("shop.send", args=[1], eta=eta, expires=expires).id
+
+    report = move()
+
+    assert (report.moved, report.left) == ([id], [])
+    assert app.handle(id).info().due_at == LATER
+
+
 def test_the_limits_of_a_moved_task_hold_when_it_runs(app, old_celery, client, prefix, run_within):
     seen = {}
 

@@ -8,7 +8,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from tenure.app.tenure import Tenure
@@ -93,9 +93,9 @@ class _Reader:
     def _options(self, message: dict[str, Any], headers: dict[str, Any], name: str) -> JobOptions:
         options: JobOptions = {"queue": self._queue}
         if eta := headers.get("eta"):
-            options["at"] = datetime.fromisoformat(eta)
+            options["at"] = _time(eta)
         if expires := headers.get("expires"):
-            options["expires_at"] = datetime.fromisoformat(expires)
+            options["expires_at"] = _time(expires)
         priority = message.get("properties", {}).get("priority")
         if priority is not None and self._highest is not None:
             options["priority"] = priority_of(name, priority, self._highest)
@@ -106,6 +106,12 @@ class _Reader:
         if limit is not None:
             options["timeout"] = limit
         return options
+
+
+def _time(text: str) -> datetime:
+    """A worker of Celery reads a time without a zone as UTC, whatever its setting `timezone` is."""
+    time = datetime.fromisoformat(text)
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
 
 
 def _arguments(message: dict[str, Any], headers: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
