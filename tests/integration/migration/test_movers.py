@@ -95,6 +95,16 @@ def test_the_time_the_limit_and_the_retries_of_a_task_are_kept(app, move, old_ce
     assert (last.priority, retried.priority) == (0, 9)
 
 
+def test_queues_of_priorities_with_another_separator_are_moved_too(move, old_celery, client, prefix):
+    old_celery.conf.broker_transport_options |= {"priority_steps": list(range(10)), "sep": ":"}
+    ids = [old_celery.send_task("shop.send", args=[1], priority=priority).id for priority in (3, 0)]
+
+    report = move(separator=":")
+
+    assert set(report.moved) == set(ids)
+    assert client.keys(f"{prefix}celery*") == []
+
+
 def test_times_without_a_zone_are_utc_as_in_celery(app, move, old_celery):
     eta, expires = datetime(2031, 3, 1, 9), datetime(2031, 3, 1, 10)
     old_celery.conf.timezone = "Europe/Madrid"
