@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tenure import Context, Tenure
-from tenure.errors import BackendUnavailable
+from tenure.errors import BackendUnavailable, SettingsError
 from tenure.integrations import celery as celery_adapter
 from tenure.integrations.moved_messages import OldList
 from tenure.wire.signing import new_key
@@ -246,21 +246,39 @@ def test_nothing_is_unpickled(app, move, client, prefix):
     assert len(move().left) == 2
 
 
-def test_an_outage_of_the_new_backend_leaves_the_tasks_with_celery(app, move, old_celery, client, prefix, monkeypatch):
+def test_tasks_whose_storing_failed_wait_for_the_next_run_because_they_may_be_stored(
+    app, move, old_celery, client, prefix, monkeypatch, run_within
+):
     for number in range(3):
         old_celery.send_task("shop.send", args=[number])
-    before = client.lrange(f"{prefix}celery", 0, -1)
+    put = app.backend.put
 
-    def refuse(messages: Any) -> None:
-        raise BackendUnavailable("the database is down")
+    def store_and_lose_the_answer(messages: Any) -> None:
+        put(messages)
+        raise BackendUnavailable("the connection is lost")
 
     with monkeypatch.context() as outage:
-        outage.setattr(app.backend, "put", refuse)
+        outage.setattr(app.backend, "put", store_and_lose_the_answer)
         with pytest.raises(BackendUnavailable):
             move()
 
-    assert sorted(client.lrange(f"{prefix}celery", 0, -1)) == sorted(before)
+    assert client.llen(f"{prefix}celery") == 0  # no worker of Celery may run them now
     assert len(move().moved) == 3
+    assert run_within(app.worker(burst=True)).total() == 3
+
+
+def test_an_app_with_a_wrong_setting_takes_no_task(old_celery, redis_url, client, prefix):
+    old_celery.send_task("shop.send", args=[1])
+
+    with Tenure(redis_url, keys=["a:too-short"]) as app:
+
+        @app.job(name="shop.send")
+        def send(order: int) -> None: ...
+
+        with pytest.raises(SettingsError):
+            celery_adapter.move_waiting(app, client, {"celery": "default"}, {"shop.send": send}, prefix=prefix)
+
+    assert client.llen(f"{prefix}celery") == 1
 
 
 def test_tasks_that_a_worker_of_celery_holds_are_counted(move, client, prefix):
