@@ -127,6 +127,12 @@ def test_a_worker_is_not_killed_before_its_hook_and_its_stop_grace_are_over():
     assert pod["terminationGracePeriodSeconds"] >= needed
 
 
+def test_a_worker_that_hangs_does_not_wait_for_its_hook():
+    (container,) = WORKER["spec"]["template"]["spec"]["containers"]
+    for probe in ("startupProbe", "livenessProbe"):
+        assert container[probe]["terminationGracePeriodSeconds"] <= 60
+
+
 @pytest.mark.parametrize("name", [name for name, pod in PODS.items() if "terminationGracePeriodSeconds" in pod])
 def test_a_pod_has_longer_than_its_stop_grace(name):
     if "dashboard" not in name:  # it has no jobs
