@@ -8,7 +8,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from tenure.app.tenure import Tenure
@@ -16,7 +16,7 @@ from tenure.definition.job import Job, JobOptions
 from tenure.definition.job_function import JobFunction
 from tenure.errors import NotSupported
 from tenure.integrations.celery.app import CeleryApp
-from tenure.integrations.celery.options import HighestPriority, priority_of, time_limit
+from tenure.integrations.celery.options import HighestPriority, aware, priority_of, time_limit
 from tenure.integrations.celery.task import CeleryTask
 from tenure.integrations.moved_messages import (
     MoveReport,
@@ -94,9 +94,9 @@ class _Reader:
     def _options(self, message: dict[str, Any], headers: dict[str, Any], name: str) -> JobOptions:
         options: JobOptions = {"queue": self._queue}
         if eta := headers.get("eta"):
-            options["at"] = _time(eta)
+            options["at"] = aware(datetime.fromisoformat(eta))
         if expires := headers.get("expires"):
-            options["expires_at"] = _time(expires)
+            options["expires_at"] = aware(datetime.fromisoformat(expires))
         priority = message.get("properties", {}).get("priority")
         if priority is not None and self._highest is not None:
             options["priority"] = priority_of(name, priority, self._highest)
@@ -107,12 +107,6 @@ class _Reader:
         if limit is not None:
             options["timeout"] = limit
         return options
-
-
-def _time(text: str) -> datetime:
-    """A worker of Celery reads a time without a zone as UTC, whatever its setting `timezone` is."""
-    time = datetime.fromisoformat(text)
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
 
 
 def _arguments(message: dict[str, Any], headers: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
