@@ -3,7 +3,8 @@
 One command takes a message from the list of the old system and puts it into a list of the mover, so no old worker can
 take it any more. Then the job is stored, under the id of the old message, and the message is removed. After a crash in
 between, the next run finds the message in the list of the mover; storing it again changes nothing, as long as Tenure
-remembers the id (the setting `retention`). What cannot be moved goes back to the old system.
+remembers the id (the setting `retention`). What cannot become a job goes back to the old system; what may be stored
+although the new backend failed waits in the list of the mover for the next run.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -129,29 +130,27 @@ def move(
     app: Tenure, client: RedisClient, source: OldList, read: Callable[[Any], OldMessage], report: MoveReport
 ) -> None:
     """Move the messages of one list; raise the error of the new backend if it is out of order."""
+    app.open_backend()  # takes no message if the settings are wrong or the server is down
     for taken in source.batches(client):
         messages = [read(each) for each in taken]
         ends = _store(app, messages)
         if stored := [each for each, end in zip(taken, ends, strict=True) if isinstance(end, str)]:
             source.remove(client, stored)
-        if refused := [each for each, end in zip(taken, ends, strict=True) if isinstance(end, Exception)]:
+        if refused := [each for each, end in zip(taken, ends, strict=True) if _is_final(end)]:
             source.give_back(client, refused)
         for message, end in zip(messages, ends, strict=True):
             if isinstance(end, str):
                 report.moved.append(message.id)
-            elif isinstance(end, BackendError) and not isinstance(end, Unstorable):
-                raise end
-            else:
+            elif _is_final(end):
                 report.left.append(LeftMessage(message.id, message.task, _reason(end)))
+            else:
+                raise end
 
 
 def _store(app: Tenure, messages: Sequence[OldMessage]) -> list[str | Exception]:
     """The id under which each message is stored, or the error that refused it."""
     jobs = [_job_of(message) for message in messages]
-    try:
-        stored = iter(app.enqueue_each(job for job in jobs if isinstance(job, Job)))
-    except BackendError as error:  # the backend cannot be opened
-        return [error] * len(messages)
+    stored = iter(app.enqueue_each(job for job in jobs if isinstance(job, Job)))
     return [next(stored) if isinstance(job, Job) else job for job in jobs]
 
 
@@ -160,6 +159,12 @@ def _job_of(message: OldMessage) -> Job | Exception:
         return message.job().replace(id=message.id)
     except Exception as error:  # any error belongs to this message alone: another system wrote it
         return error
+
+
+def _is_final(end: str | Exception) -> bool:
+    """Whether the message is refused and not stored; after another error of the backend it may be stored."""
+    is_unknown = isinstance(end, BackendError) and not isinstance(end, Unstorable)
+    return isinstance(end, Exception) and not is_unknown
 
 
 def _reason(error: Exception) -> str:

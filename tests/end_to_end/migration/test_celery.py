@@ -1,14 +1,19 @@
 """Celery and Tenure side by side, with real workers: every task runs exactly once, in one system or the other."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from tenure import Tenure
+from tests.support.docs_pages import ROOT, blocks
 from tests.support.migration import Migration
-from tests.support.waiting import eventually
+from tests.support.waiting import WAIT_SECONDS, eventually
 
 redis = pytest.importorskip("redis")
 pytest.importorskip("celery")
@@ -59,6 +64,65 @@ def test_tasks_move_while_a_celery_worker_runs(migration: Callable[[str], Migrat
     shop.work()
 
     assert (shop.receipts(shop.old) + shop.receipts(shop.new)).total() == 400
+
+
+def test_shared_tasks_of_a_django_project_join_its_transactions(tmp_path: Path) -> None:
+    pytest.importorskip("django")
+    page = ROOT / "docs" / "how-to" / "migrate" / "from-celery.md"
+    jobs, apps = (block.text for block in blocks(page) if block.language == "py")
+    (tmp_path / "shop").mkdir()
+    for name, text in {
+        "settings.py": DJANGO_SETTINGS, "run.py": DJANGO_RUN, "shop/__init__.py": "", "shop/tasks.py": DJANGO_TASKS,
+        "shop/jobs.py": jobs, "shop/apps.py": apps,
+    }.items():  # fmt: skip
+        (tmp_path / name).write_text(text, "utf-8")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TENURE_", "DJANGO_"))}
+    environment = {**kept, "DJANGO_SETTINGS_MODULE": "settings", "PYTHONPATH": str(tmp_path)}
+
+    def run(*command: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+            timeout=WAIT_SECONDS,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run("-m", "django", "migrate", "--verbosity", "0")
+    run("run.py")
+    run("-m", "django", "tenure", "work", "--burst", "--quiet")
+    found = json.loads(run("-m", "django", "tenure", "jobs", "list", "--json"))
+    assert [(each["job"], each["state"]) for each in found] == [("shop.send_receipt", "done")] * 2
+
+
+DJANGO_SETTINGS = """
+SECRET_KEY = "a long random text, and not this one"
+INSTALLED_APPS = ["tenure.integrations.django", "shop"]
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.sqlite3"}}
+USE_TZ = True
+"""
+DJANGO_TASKS = """
+from tenure.integrations.celery import shared_task
+
+
+@shared_task(name="shop.send_receipt", bind=True)
+def send_receipt(self, order: int) -> str:
+    return f"sent {order}"
+"""
+DJANGO_RUN = """
+import django
+
+django.setup()
+
+from django.db import transaction
+from shop.tasks import send_receipt
+
+send_receipt.delay(1)
+with transaction.atomic():
+    send_receipt.delay(2)
+    transaction.set_rollback(True)
+with transaction.atomic():
+    send_receipt.apply_async((3,))
+"""
 
 
 def renewed(message: dict) -> str:

@@ -3,7 +3,7 @@
 import json
 import signal
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -93,6 +93,38 @@ def test_the_plans_of_apscheduler_move_to_tenure(migration: Callable[[str], Migr
     assert shop.receipts(shop.old) == {"receipt 7": 1}
 
 
+def test_the_export_of_apscheduler_keeps_days_and_leaves_the_rest_to_the_user(
+    migration: Callable[[str], Migration],
+) -> None:
+    pytest.importorskip("apscheduler")
+    shop = migration("apscheduler")
+    shop.run(shop.old, "python", "-c", PLANS_OF_APSCHEDULER)
+
+    lines = shop.run(shop.old, "python", "export.py")
+
+    assert [line.split()[:3] for line in lines.splitlines() if line.startswith("#")] == [
+        ["#", "by", "hand:"],
+        ["#", "by", "hand:"],
+        ["#", "by", "hand:"],
+        ["#", "paused:", "paused"],
+    ]
+    assert {"weekend": "0 4 * * sat-7", "often": "*/5 * * * *"}.items() <= run_lines(shop, lines, []).items()
+
+
+def test_the_export_of_django_q2_leaves_out_what_has_run_and_names_what_has_no_name(
+    migration: Callable[[str], Migration],
+) -> None:
+    pytest.importorskip("django_q")
+    shop = migration("django-q2")
+    shop.run(shop.old, "python", "-W", "ignore", "-m", "django", "migrate", "--verbosity", "0")
+    shop.run(shop.old, "python", "-W", "ignore", "-c", SCHEDULES_OF_DJANGO_Q2)
+
+    lines = shop.run(shop.old, "python", "export.py")
+
+    assert [line.split()[4] for line in lines.splitlines() if line.startswith("#")] == ["hook", "limited", "long-month"]
+    assert run_lines(shop, lines, []) == {"report-1": "5 7 * * *", "weekly": "5 7 * * Sat"}
+
+
 def test_django_q2_is_drained_beside_tenure(migration: Callable[[str], Migration]) -> None:
     pytest.importorskip("django_q")
     shop = migration("django-q2")
@@ -148,6 +180,33 @@ def test_rows_of_daycry_jobs_move_to_tenure_once(migration: Callable[[str], Migr
     old.close()
 
 
+PLANS_OF_APSCHEDULER = """
+import shop
+shop.scheduler.start(paused=True)
+add = shop.scheduler.add_job
+add(shop.report, "cron", day_of_week="5-6", hour=4, args=["x"], id="weekend")
+add(shop.report, "cron", minute="*/5", args=["x"], id="often")
+add(shop.report, "cron", day_of_week="*/2", args=["x"], id="every second day of the week")
+add(shop.report, "cron", day="last", args=["x"], id="last")
+add(shop.report, "cron", hour=1, jitter=120, args=["x"], id="jitter")
+add(shop.report, "interval", minutes=1, args=["x"], id="paused")
+shop.scheduler.pause_job("paused")
+shop.scheduler.shutdown()
+"""
+SCHEDULES_OF_DJANGO_Q2 = """
+import django
+django.setup()
+from datetime import UTC, datetime
+from django_q.models import Schedule
+from django_q.tasks import schedule
+due = datetime(2026, 12, 5, 7, 5, tzinfo=UTC)
+schedule("shop.report", "x", schedule_type="D", next_run=due)
+schedule("shop.report", "x", schedule_type="W", name="weekly", next_run=due)
+schedule("shop.report", "x", schedule_type="O", name="has-run", repeats=0, next_run=due)
+schedule("shop.report", "x", schedule_type="D", name="limited", repeats=3, next_run=due)
+schedule("shop.report", "x", schedule_type="H", name="hook", hook="shop.report", next_run=due)
+schedule("shop.report", "x", schedule_type="M", name="long-month", next_run=due.replace(day=31))
+"""
 DELETE_SCHEDULES = "import django; django.setup(); import django_q.models as q; q.Schedule.objects.all().delete()"
 EMPTY_RQ = "default: 0 waiting, 0 scheduled, 0 deferred, 0 running\n"
 
@@ -158,7 +217,10 @@ def printed(system: str) -> str:
     return next(each.text for each in blocks(page) if each.language == "text")
 
 
-def run_lines(shop: Migration, lines: str) -> dict[str, str]:
+LATER = ["2031-03-01 09:00:00+00:00"]
+
+
+def run_lines(shop: Migration, lines: str, delayed: Sequence[str] = LATER) -> dict[str, str]:
     """Run exported lines in an app with the jobs of the page; the expressions of the schedules by name."""
     code = "from tenure import Tenure\n\napp = Tenure()\n"
     for name, argument in (("send_receipt", "order: int"), ("report", "kind: str")):
@@ -167,5 +229,5 @@ def run_lines(shop: Migration, lines: str) -> dict[str, str]:
     Path(shop.new / "lines.py").write_text(code)
     shown = shop.run(shop.new, "python", "lines.py", environment={"TENURE_URL": "sqlite:///lines.db"})
     with Tenure(f"sqlite:///{shop.new}/lines.db") as app:
-        assert [str(each.due_at) for each in app.jobs.find(state="delayed")] == ["2031-03-01 09:00:00+00:00"]
+        assert [str(each.due_at) for each in app.jobs.find(state="delayed")] == list(delayed)
     return dict(line.split("=", 1) for line in shown.splitlines())

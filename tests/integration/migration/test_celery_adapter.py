@@ -40,7 +40,10 @@ def test_delay_enqueues_a_job_with_the_name_that_celery_gives_a_task(celery, wor
     ("options", "expected"),
     [
         ({"countdown": 60}, {"delay": 60.0}),
+        ({"countdown": -5}, {"delay": 0.0}),
         ({"eta": LATER}, {"at": LATER}),
+        ({"eta": LATER.replace(tzinfo=None)}, {"at": LATER}),
+        ({"expires": LATER.replace(tzinfo=None)}, {"expires_at": LATER}),
         ({"expires": 90}, {"expires_at": "in 90.000000 s"}),
         ({"expires": LATER}, {"expires_at": LATER}),
         ({"queue": "emails"}, {"queue": "emails"}),

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tenure import Context, Tenure
-from tenure.errors import BackendUnavailable
+from tenure.errors import BackendUnavailable, SettingsError
 from tenure.integrations import celery as celery_adapter
 from tenure.integrations.moved_messages import OldList
 from tenure.wire.signing import new_key
@@ -93,6 +93,27 @@ def test_the_time_the_limit_and_the_retries_of_a_task_are_kept(app, move, old_ce
     later, last, retried = (app.handle(id).info() for id in ids)
     assert (later.state, later.due_at, later.payload) == ("delayed", LATER, {"order": 1, "copy": True})
     assert (last.priority, retried.priority) == (0, 9)
+
+
+def test_queues_of_priorities_with_another_separator_are_moved_too(move, old_celery, client, prefix):
+    old_celery.conf.broker_transport_options |= {"priority_steps": list(range(10)), "sep": ":"}
+    ids = [old_celery.send_task("shop.send", args=[1], priority=priority).id for priority in (3, 0)]
+
+    report = move(separator=":")
+
+    assert set(report.moved) == set(ids)
+    assert client.keys(f"{prefix}celery*") == []
+
+
+def test_times_without_a_zone_are_utc_as_in_celery(app, move, old_celery):
+    eta, expires = datetime(2031, 3, 1, 9), datetime(2031, 3, 1, 10)
+    old_celery.conf.timezone = "Europe/Madrid"
+    id = old_celery.send_task("shop.send", args=[1], eta=eta, expires=expires).id
+
+    report = move()
+
+    assert (report.moved, report.left) == ([id], [])
+    assert app.handle(id).info().due_at == LATER
 
 
 def test_the_limits_of_a_moved_task_hold_when_it_runs(app, old_celery, client, prefix, run_within):
@@ -225,21 +246,39 @@ def test_nothing_is_unpickled(app, move, client, prefix):
     assert len(move().left) == 2
 
 
-def test_an_outage_of_the_new_backend_leaves_the_tasks_with_celery(app, move, old_celery, client, prefix, monkeypatch):
+def test_tasks_whose_storing_failed_wait_for_the_next_run_because_they_may_be_stored(
+    app, move, old_celery, client, prefix, monkeypatch, run_within
+):
     for number in range(3):
         old_celery.send_task("shop.send", args=[number])
-    before = client.lrange(f"{prefix}celery", 0, -1)
+    put = app.backend.put
 
-    def refuse(messages: Any) -> None:
-        raise BackendUnavailable("the database is down")
+    def store_and_lose_the_answer(messages: Any) -> None:
+        put(messages)
+        raise BackendUnavailable("the connection is lost")
 
     with monkeypatch.context() as outage:
-        outage.setattr(app.backend, "put", refuse)
+        outage.setattr(app.backend, "put", store_and_lose_the_answer)
         with pytest.raises(BackendUnavailable):
             move()
 
-    assert sorted(client.lrange(f"{prefix}celery", 0, -1)) == sorted(before)
+    assert client.llen(f"{prefix}celery") == 0  # no worker of Celery may run them now
     assert len(move().moved) == 3
+    assert run_within(app.worker(burst=True)).total() == 3
+
+
+def test_an_app_with_a_wrong_setting_takes_no_task(old_celery, redis_url, client, prefix):
+    old_celery.send_task("shop.send", args=[1])
+
+    with Tenure(redis_url, keys=["a:too-short"]) as app:
+
+        @app.job(name="shop.send")
+        def send(order: int) -> None: ...
+
+        with pytest.raises(SettingsError):
+            celery_adapter.move_waiting(app, client, {"celery": "default"}, {"shop.send": send}, prefix=prefix)
+
+    assert client.llen(f"{prefix}celery") == 1
 
 
 def test_tasks_that_a_worker_of_celery_holds_are_counted(move, client, prefix):

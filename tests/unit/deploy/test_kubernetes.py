@@ -7,9 +7,20 @@ import pytest
 import yaml
 
 from tenure.cli.arguments import parse_seconds
-from tests.support.deploy_files import DEPLOY, SECRETS, check_environment, commands_in, documents, parse_command, pod_of
+from tests.support.deploy_files import (
+    DEPLOY,
+    ROOT,
+    SECRETS,
+    check_environment,
+    commands_in,
+    documents,
+    parse_command,
+    pod_of,
+)
+from tests.support.docs_pages import blocks
 
 FOLDER = DEPLOY / "kubernetes"
+PAGE = ROOT / "docs" / "how-to" / "run-on-kubernetes.md"
 CORE = documents("kubernetes/*.yaml")
 KUSTOMIZATION = next(CORE.pop(name) for name in [*CORE] if name.endswith(":Kustomization"))
 KEDA = documents("kubernetes/keda/*.yaml")
@@ -34,6 +45,16 @@ def test_the_kustomization_lists_every_manifest_but_the_example_of_a_secret():
     assert {image["name"] for image in KUSTOMIZATION["images"]} == {
         pod["containers"][0]["image"] for name, pod in PODS.items() if name in CORE
     }
+
+
+def test_the_overlay_of_the_page_changes_the_image_of_every_pod_and_a_setting_that_exists():
+    (overlay,) = [yaml.safe_load(each.text) for each in blocks(PAGE) if "kind: Kustomization" in each.text]
+    (ours,), (theirs,) = KUSTOMIZATION["images"], overlay["images"]
+    assert theirs["name"] == ours["newName"]  # kustomize renames the images of the base first
+    for patch in overlay["patches"]:
+        (change,) = yaml.safe_load(patch["patch"])
+        assert (patch["target"]["kind"], patch["target"]["name"]) == ("ConfigMap", "tenure")
+        assert change["path"].removeprefix("/data/") in SETTINGS
 
 
 def containers(pod):
@@ -104,6 +125,12 @@ def test_a_worker_is_not_killed_before_its_hook_and_its_stop_grace_are_over():
     needed = parse_seconds(hook["wait"], "--wait") + float(SETTINGS["TENURE_STOP_GRACE"]) + MARGIN
     assert hook["this_host"]
     assert pod["terminationGracePeriodSeconds"] >= needed
+
+
+def test_a_worker_that_hangs_does_not_wait_for_its_hook():
+    (container,) = WORKER["spec"]["template"]["spec"]["containers"]
+    for probe in ("startupProbe", "livenessProbe"):
+        assert container[probe]["terminationGracePeriodSeconds"] <= 60
 
 
 @pytest.mark.parametrize("name", [name for name, pod in PODS.items() if "terminationGracePeriodSeconds" in pod])

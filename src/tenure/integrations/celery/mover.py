@@ -16,7 +16,7 @@ from tenure.definition.job import Job, JobOptions
 from tenure.definition.job_function import JobFunction
 from tenure.errors import NotSupported
 from tenure.integrations.celery.app import CeleryApp
-from tenure.integrations.celery.options import HighestPriority, priority_of, time_limit
+from tenure.integrations.celery.options import HighestPriority, aware, priority_of, time_limit
 from tenure.integrations.celery.task import CeleryTask
 from tenure.integrations.moved_messages import (
     MoveReport,
@@ -30,7 +30,7 @@ from tenure.integrations.moved_messages import (
 
 _PRIORITIES = range(10)  # the steps of kombu are 0, 3, 6 and 9 unless they are configured
 _UNACKED = "unacked"
-_SEPARATOR = "\x06\x16"
+SEPARATOR = "\x06\x16"  # kombu's default
 _UNKNOWN_ID = ""
 
 Tasks = Mapping[str, "JobFunction[..., Any] | CeleryTask[..., Any]"]
@@ -44,12 +44,13 @@ def move_waiting(
     *,
     highest_priority: HighestPriority | None = None,
     prefix: str = "",
+    separator: str = SEPARATOR,
 ) -> MoveReport:
     """Move what waits in queues of Celery, such as `{"celery": "default"}`, into queues of Tenure.
 
     `client` is a redis-py client for the broker. `tasks` gives the job for each name of a task; a CeleryApp knows those
-    of its own tasks. `highest_priority=0` keeps the priorities, which are left out otherwise. `prefix` is Celery's
-    `global_keyprefix`. The jobs keep the ids of the tasks.
+    of its own tasks. `highest_priority=0` keeps the priorities, which are left out otherwise. `prefix` and `separator`
+    are the transport options `global_keyprefix` and `sep`. The jobs keep the ids of the tasks.
     """
     known: dict[str, Any] = {} if isinstance(app, Tenure) else dict(app.tasks)
     known.update(tasks or {})
@@ -57,7 +58,7 @@ def move_waiting(
     for old, new in queues.items():
         reader = _Reader(known, new, highest_priority)
         for priority in _PRIORITIES:
-            key = f"{prefix}{old}{_SEPARATOR}{priority}" if priority else f"{prefix}{old}"
+            key = f"{prefix}{old}{separator}{priority}" if priority else f"{prefix}{old}"
             move(app if isinstance(app, Tenure) else app.app, client, OldList(key, "RIGHT"), reader.read, report)
     report.held = client.hlen(f"{prefix}{_UNACKED}")
     return report
@@ -93,9 +94,9 @@ class _Reader:
     def _options(self, message: dict[str, Any], headers: dict[str, Any], name: str) -> JobOptions:
         options: JobOptions = {"queue": self._queue}
         if eta := headers.get("eta"):
-            options["at"] = datetime.fromisoformat(eta)
+            options["at"] = aware(datetime.fromisoformat(eta))
         if expires := headers.get("expires"):
-            options["expires_at"] = datetime.fromisoformat(expires)
+            options["expires_at"] = aware(datetime.fromisoformat(expires))
         priority = message.get("properties", {}).get("priority")
         if priority is not None and self._highest is not None:
             options["priority"] = priority_of(name, priority, self._highest)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from tenure.definition.error_rules import ErrorMatch
@@ -113,9 +113,9 @@ def job_options(where: str, options: Mapping[str, Any], highest: HighestPriority
     if (queue := given.take("queue")) is not None:
         found["queue"] = queue
     if (countdown := given.take("countdown")) is not None:
-        found["delay"] = countdown
+        found["delay"] = max(0, countdown)
     if (eta := given.take("eta")) is not None:
-        found["at"] = eta
+        found["at"] = aware(eta)
     if (expires := given.take("expires")) is not None:
         found["expires_at"] = _expiry(expires)
     if (priority := given.take("priority")) is not None:
@@ -192,7 +192,12 @@ def _seconds(name: str, value: float | timedelta) -> float:
 
 
 def _expiry(expires: float | datetime) -> datetime | str:
-    return f"in {float(expires):.6f} s" if isinstance(expires, (int, float)) else expires
+    return f"in {float(expires):.6f} s" if isinstance(expires, (int, float)) else aware(expires)
+
+
+def aware(moment: datetime) -> datetime:
+    """A worker of Celery reads a time without a zone as UTC, whatever its setting `timezone` is."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def _rate(rate: str | float) -> str:

@@ -20,7 +20,7 @@ from tenure.definition.handler import HandlerOptions
 from tenure.definition.job import Job
 from tenure.definition.job_function import JobFunction
 from tenure.errors import NotSupported, Retry
-from tenure.integrations.celery.options import CeleryOptions, HighestPriority, job_options, refuse, task_options
+from tenure.integrations.celery.options import CeleryOptions, HighestPriority, aware, job_options, refuse, task_options
 from tenure.integrations.celery.result import AsyncResult
 from tenure.integrations.celery.signature import Link, Signature, link_error_jobs, link_jobs
 
@@ -31,7 +31,9 @@ _INSTEAD = {  # attributes of Celery's Task, with what to write
     "AsyncResult": "use AsyncResult of the CeleryApp",
     "apply": "call the task as a function, or enqueue inside app.override(eager=True)",
     "backend": "use app.handle(id)",
+    "apply_async_on_commit": "use apply_async(...), which joins atomic() with the integration for Django",
     "chunks": "use app.enqueue_many([...])",
+    "delay_on_commit": "use delay(...), which joins atomic() with the integration for Django",
     "map": "use app.enqueue_many([...])",
     "replace": "enqueue the other job, and return",
     "starmap": "use app.enqueue_many([...])",
@@ -184,7 +186,7 @@ class CeleryTask(Generic[P, R]):
         if error is not None and (context is None or context.attempt > context.max_retries):
             raise error
         delay = self._options.retry_delay if countdown is None else countdown
-        raise Retry(message, delay=eta or delay) from error
+        raise Retry(message, delay=aware(eta) if eta else max(0, delay)) from error
 
     def first_argument(self) -> inspect.Parameter | None:
         """The parameter that Celery fills with the result of the task before."""
