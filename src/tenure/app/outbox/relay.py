@@ -183,6 +183,8 @@ class OutboxRelay:
         delivery = deliver(opened.backend, [entry.message for entry in claim.entries])
         if delivery.unavailable:
             self._backend_failed(backend, outage, next(iter(delivery.unavailable.values())))
+        elif outage.log.is_on and not delivery.has_answered:
+            self._backend_failed(backend, outage, next(iter(delivery.refused.values())))
         else:
             outage.answered()
         self._record(database, backend, claim, delivery)
