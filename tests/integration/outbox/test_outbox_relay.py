@@ -3,6 +3,7 @@
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from secrets import token_hex
+from threading import Event, Thread
 
 import pytest
 from opentelemetry import trace
@@ -383,6 +384,33 @@ def test_while_a_backend_is_down_its_jobs_stay_and_others_are_moved(tmp_path, sq
         with pytest.raises(BackendUnavailable):
             app.outboxes.move()
         relay.close()
+
+
+def test_a_backend_that_does_not_answer_holds_back_no_other(tmp_path, sqlite_outbox, monkeypatch):
+    backends = {"away": f"sqlite:///{tmp_path}/away.db"}
+    with Tenure(f"sqlite:///{tmp_path}/jobs.db", keys=[KEY], backends=backends, outboxes=[sqlite_outbox]) as app:
+        app.job(greet)
+        (relay,) = app.outboxes._relays()
+        away, answers = app.open_backend("away").backend, Event()
+        put = away.put
+        monkeypatch.setattr(away, "put", lambda messages: answers.wait() and put(messages))
+        (silent,) = enqueue_in_outbox(app, sqlite_outbox, [job(app)], "away")
+        handles = []
+        runner = Thread(target=relay.run)
+        runner.start()
+        try:
+            for _ in range(3):
+                (handle,) = enqueue_in_outbox(app, sqlite_outbox, [job(app)])
+                eventually(lambda: [id for (id,) in outbox_rows(sqlite_outbox)] == [silent])
+                handles.append(handle)
+        finally:
+            answers.set()
+            relay.stop()
+            runner.join()
+
+        assert ready(app) == handles
+        assert outbox_rows(sqlite_outbox) == []
+        assert silent.state == "ready"
 
 
 def test_a_partly_stored_batch_is_completed(app, sqlite_outbox, monkeypatch):
