@@ -219,6 +219,17 @@ def test_a_worker_runs_the_relay_beside_its_jobs(tenure, tmp_path, outbox, event
         assert worker.wait(STOP_SECONDS) == 0
 
 
+def test_a_burst_runs_the_jobs_that_wait_in_the_outbox(tenure, tmp_path, outbox):
+    make_outbox(outbox)
+    with Tenure(f"sqlite:///{tmp_path}/jobs.db", outboxes=[outbox]) as app:
+        app.job(add)
+        handles = enqueue(app, outbox, 3)
+        done = tenure("work", "--with-outbox", "--burst", "--runner", "inline", TENURE_OUTBOXES=outbox)
+
+        assert done.returncode == 0
+        assert [handle.state for handle in handles] == ["done"] * 3
+
+
 def test_with_outbox_needs_an_outbox(tenure):
     done = tenure("work", "--with-outbox", "--burst")
 

@@ -9,7 +9,7 @@ from tenure.app.open_backends import OpenBackends
 from tenure.backends.contract import Backend, Parts, parts_for
 from tenure.backends.messages import Message
 from tenure.backends.url import open_backend, without_secrets
-from tenure.errors import BackendError, DuplicateJob, InvalidJob, SettingsError
+from tenure.errors import DuplicateJob, InvalidJob, SettingsError, Unstorable
 from tenure.guards.rate_limit import parse_rate
 from tenure.guards.store import MemoryStore, Store
 from tenure.settings import Settings
@@ -83,7 +83,7 @@ def rules_of(settings: Settings) -> GuardRules:
 
 def require_unique(backend: Backend, messages: Sequence[Message]) -> None:
     if any(message.unique is not None for message in messages) and backend.unique is None:
-        raise BackendError("this backend cannot enforce unique jobs; remove the option unique, or use a database")
+        raise Unstorable("this backend cannot enforce unique jobs; remove the option unique, or use a database")
 
 
 def put_unique(

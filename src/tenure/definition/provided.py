@@ -111,7 +111,7 @@ class Providers:
             for declared, factory in self._plan(name_of(function), wanted):
                 value = factory.make(*_arguments(factory, context), **_values(factory.provided, made))
                 if isinstance(value, AbstractContextManager):
-                    value = stack.enter_context(value)
+                    value = _enter(stack, value)
                 elif isinstance(value, (Awaitable, AbstractAsyncContextManager)):
                     refuse_async(name_of(function), declared)
                 made[declared] = value
@@ -126,9 +126,9 @@ class Providers:
             for declared, factory in self._plan(name_of(function), wanted):
                 value = factory.make(*_arguments(factory, context), **_values(factory.provided, made))
                 if isinstance(value, AbstractAsyncContextManager):
-                    value = await stack.enter_async_context(value)
+                    value = await _aenter(stack, value)
                 elif isinstance(value, AbstractContextManager):
-                    value = stack.enter_context(value)
+                    value = _enter(stack, value)
                 elif factory.needs_loop and isinstance(value, Awaitable):
                     value = await value
                 made[declared] = value
@@ -198,6 +198,28 @@ def _is_async_manager(factory: Any) -> bool:
     if inspect.isasyncgenfunction(inner):
         return True
     return inspect.isclass(factory) and hasattr(factory, "__aenter__") and not hasattr(factory, "__enter__")
+
+
+def _enter(stack: ExitStack | AsyncExitStack, manager: AbstractContextManager[Any]) -> Any:
+    """Enter it; at the end it cannot suppress an error, because the attempt would count as a success."""
+    value = manager.__enter__()
+
+    def leave(kind: Any, error: Any, trace: Any) -> None:
+        manager.__exit__(kind, error, trace)
+
+    stack.push(leave)
+    return value
+
+
+async def _aenter(stack: AsyncExitStack, manager: AbstractAsyncContextManager[Any]) -> Any:
+    """As `_enter`."""
+    value = await manager.__aenter__()
+
+    async def leave(kind: Any, error: Any, trace: Any) -> None:
+        await manager.__aexit__(kind, error, trace)
+
+    stack.push_async_exit(leave)
+    return value
 
 
 def _arguments(factory: _Factory, context: Context) -> tuple[Context, ...]:

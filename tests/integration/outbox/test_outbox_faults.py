@@ -45,7 +45,7 @@ class FaultPoints:
         return self.around(lambda work: transact(lambda rows: work(self.around(rows))))
 
 
-@pytest.fixture(params=(("sqlite", "redis"), ("postgres", "sqlite")), ids="-to-".join)
+@pytest.fixture(params=(("sqlite", "redis"), ("postgres", "sqlite"), ("mariadb", "redis")), ids="-to-".join)
 def kinds(request):
     """The kind of the application's database, and of the backend."""
     return request.param

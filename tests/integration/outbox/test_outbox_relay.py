@@ -3,6 +3,7 @@
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from secrets import token_hex
+from threading import Event, Thread
 
 import pytest
 from opentelemetry import trace
@@ -13,7 +14,7 @@ from tenure.app.outbox import relay as relay_module
 from tenure.backends.messages import Message
 from tenure.backends.sql.outbox.database import open_outbox
 from tenure.clock import SystemClock
-from tenure.errors import BackendUnavailable, PartialPut, SchemaError, SettingsError, UnknownBackend
+from tenure.errors import BackendError, BackendUnavailable, PartialPut, SchemaError, SettingsError, UnknownBackend
 from tenure.events import Enqueued, OutboxRelayed
 from tenure.wire.signing import new_key
 from tests.integration.backends.test_caller_transactions import raw, url_of
@@ -183,6 +184,79 @@ def test_refused_jobs_stay_with_their_error_and_hold_back_no_other(app, outbox, 
     assert len([each for each in caplog.records if "2 jobs of the outbox" in each.message]) == 1
 
 
+@pytest.mark.parametrize("error", [BackendError("out of memory"), PartialPut("it may be draining", [])])
+def test_a_backend_that_refuses_every_job_is_down_and_its_jobs_keep_their_place(app, outbox, monkeypatch, error):
+    calls = []
+
+    def full(messages):
+        calls.append(len(messages))
+        raise error
+
+    handles = enqueue_in_outbox(app, outbox, jobs(app, 64))
+    (relay,) = app.outboxes.on(outbox)._relays()
+    with monkeypatch.context() as patch:
+        patch.setattr(app.backend, "put", full)
+        relay.beat()
+        rows = outbox_rows(outbox, REFUSED)
+        relay._outages[""].until = 0.0
+        relay.beat()
+        is_down = relay._outages[""].log.is_on
+    relay.close()
+
+    moved = app.outboxes.on(outbox).move()
+
+    assert calls == [64, 32, 16, 8, 4, 2, 1, 1, 1]
+    assert rows == [(0, None, None)] * 64
+    assert is_down
+    assert moved.relayed == 63  # one was tried alone, and waits for ten seconds
+    assert ready(app) == handles[1:]
+
+
+def test_the_job_that_a_backend_cannot_take_is_found_among_others(app, outbox, monkeypatch):
+    put = app.backend.put
+
+    def picky(messages):
+        if any(message.name == "bad" for message in messages):
+            raise BackendError("this name is refused")
+        return put(messages)
+
+    monkeypatch.setattr(app.backend, "put", picky)
+    built = [job(app, name="bad" if number in (0, 1, 7) else None) for number in range(10)]
+    handles = enqueue_in_outbox(app, outbox, built)
+    (relay,) = app.outboxes.on(outbox)._relays()
+
+    relay.beat()
+
+    def moves():
+        relay._outages[""].until = 0.0
+        relay.beat()
+        return all(tries for (tries,) in outbox_rows(outbox, "tries"))
+
+    eventually(moves)
+    relay.close()
+
+    assert [id for (id,) in outbox_rows(outbox)] == [handles[0], handles[1], handles[7]]
+    assert len(ready(app)) == 7
+
+
+def test_an_outage_in_a_halved_batch_is_not_tried_for_each_part(app, sqlite_outbox, monkeypatch):
+    calls = []
+
+    def lost(messages):
+        calls.append(len(messages))
+        if len(calls) == 1:
+            raise ValueError("one of these")
+        raise BackendUnavailable("no answer")
+
+    monkeypatch.setattr(app.backend, "put", lost)
+    enqueue_in_outbox(app, sqlite_outbox, jobs(app, 8))
+
+    with pytest.raises(BackendUnavailable):
+        app.outboxes.on(sqlite_outbox).move()
+
+    assert calls == [8, 4]
+
+
 def test_a_refused_job_is_tried_again_on_request(app, outbox, monkeypatch):
     (handle,) = enqueue_in_outbox(app, outbox, [job(app)])
     with monkeypatch.context() as patch:
@@ -310,6 +384,33 @@ def test_while_a_backend_is_down_its_jobs_stay_and_others_are_moved(tmp_path, sq
         with pytest.raises(BackendUnavailable):
             app.outboxes.move()
         relay.close()
+
+
+def test_a_backend_that_does_not_answer_holds_back_no_other(tmp_path, sqlite_outbox, monkeypatch):
+    backends = {"away": f"sqlite:///{tmp_path}/away.db"}
+    with Tenure(f"sqlite:///{tmp_path}/jobs.db", keys=[KEY], backends=backends, outboxes=[sqlite_outbox]) as app:
+        app.job(greet)
+        (relay,) = app.outboxes._relays()
+        away, answers = app.open_backend("away").backend, Event()
+        put = away.put
+        monkeypatch.setattr(away, "put", lambda messages: answers.wait() and put(messages))
+        (silent,) = enqueue_in_outbox(app, sqlite_outbox, [job(app)], "away")
+        handles = []
+        runner = Thread(target=relay.run)
+        runner.start()
+        try:
+            for _ in range(3):
+                (handle,) = enqueue_in_outbox(app, sqlite_outbox, [job(app)])
+                eventually(lambda: [id for (id,) in outbox_rows(sqlite_outbox)] == [silent])
+                handles.append(handle)
+        finally:
+            answers.set()
+            relay.stop()
+            runner.join()
+
+        assert ready(app) == handles
+        assert outbox_rows(sqlite_outbox) == []
+        assert silent.state == "ready"
 
 
 def test_a_partly_stored_batch_is_completed(app, sqlite_outbox, monkeypatch):

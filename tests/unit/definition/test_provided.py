@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Annotated, Any
 
 import pytest
@@ -89,6 +89,55 @@ def test_a_value_learns_how_its_job_failed(app: Tenure) -> None:
     work(app)
     assert [str(error) for error in ends] == ["no rows"]
     assert handle.info().state == "dead"
+
+
+def test_a_factory_cannot_hide_that_its_job_failed(app: Tenure) -> None:
+    def session() -> Iterator[Session]:
+        with suppress(ValueError):
+            yield Session()
+
+    async def other() -> AsyncIterator[AsyncSession]:
+        with suppress(ValueError):
+            yield AsyncSession()
+
+    app.provide(Session, session)
+    app.provide(AsyncSession, other)
+
+    @app.job
+    def report(session: Session = PROVIDED) -> None:
+        raise ValueError("no rows")
+
+    @app.job
+    async def later(session: Session = PROVIDED, other: AsyncSession = PROVIDED) -> None:
+        raise ValueError("no rows")
+
+    handles = [report.enqueue(), later.enqueue()]
+    work(app)
+    assert [handle.info().state for handle in handles] == ["dead", "dead"]
+    assert [handle.info().history[-1].error for handle in handles] == ["no rows", "no rows"]
+
+
+def test_a_factory_cannot_hide_that_another_value_failed_at_its_end(app: Tenure) -> None:
+    def engine() -> Iterator[Engine]:
+        with suppress(ValueError):
+            yield Engine()
+
+    def session(engine: Engine = PROVIDED) -> Iterator[Session]:
+        yield Session(engine)
+        raise ValueError("not committed")
+
+    app.provide(Engine, engine)
+    app.provide(Session, session)
+
+    @app.job
+    def report(session: Session = PROVIDED) -> int:
+        return 1
+
+    handle = report.enqueue()
+    work(app)
+    assert handle.info().state == "dead"
+    with pytest.raises(ValueError, match="not committed"):
+        report()
 
 
 def test_factories_take_the_context_and_other_values_each_made_once(app: Tenure) -> None:

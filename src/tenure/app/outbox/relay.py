@@ -2,13 +2,14 @@
 
 It claims rows, puts their jobs, and deletes the rows. Killed between any two of these steps, the rows can be claimed
 again after a while, and the jobs are put again; a backend that stores an id once ignores that. Several relays share the
-work. A backend that is down holds back its own jobs only.
+work. Each backend has a thread, so one that is slow or does not answer holds back its own jobs only.
 """
 
 import logging
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from tenure.app.open_backends import OpenBackend
@@ -30,6 +31,7 @@ CLAIM_SECONDS = 60.0  # after a killed relay its rows wait so long; a put of a b
 _BATCH_WITHOUT_IDS = 100
 _FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 3600.0  # between two tries of a refused job
 _POLL_SECONDS = 0.1
+_MAX_THREADS = 100  # of one relay: the backends that may keep it waiting at once
 
 
 def pause_after(tries: int) -> float:
@@ -93,6 +95,9 @@ class OutboxRelay:
         self._database: OutboxDatabase | None = None
         self._outage = _Outage()
         self._outages: dict[str, _Outage] = {}
+        self._threads = ThreadPoolExecutor(_MAX_THREADS, "tenure-outboxrelay")
+        self._moving: dict[str, Future[bool]] = {}  # the batch of each backend that is not yet moved
+        self._recording = threading.Lock()
         self._stored: list[int] = []  # rows whose jobs are in their backend; deleting them has failed
         self._logger = logger
         self._stopping = threading.Event()
@@ -102,7 +107,7 @@ class OutboxRelay:
         """Move jobs until `stop` is called."""
         try:
             while not self._stopping.is_set():
-                if not self.beat():
+                if not self.beat(_POLL_SECONDS):
                     poll(_POLL_SECONDS, self._last_work)
         finally:
             self.close()
@@ -126,16 +131,21 @@ class OutboxRelay:
         return self.moved
 
     def close(self) -> None:
+        """Wait for the batches that are being moved, and close the database."""
+        self._threads.shutdown()
         database, self._database = self._database, None
         if database is not None:
             database.close()
 
-    def beat(self) -> bool:
-        """Move a batch for each backend that has jobs; return whether any job was moved."""
+    def beat(self, patience: float | None = None) -> bool:
+        """Move a batch for each backend that has jobs; return whether any job was moved.
+
+        It waits for all of them, or with `patience` for the first one, at most so long; a later beat meets the others.
+        """
         if self._outage.is_waiting:
             return False
         try:
-            has_moved = self._move_batches()
+            has_moved = self._move_batches(patience)
         except TenureError as error:
             self.last_error = error
             self._outage.failed(f"reading the outbox {self.name!r}", error, self._logger)
@@ -146,16 +156,19 @@ class OutboxRelay:
         self._outage.answered()
         return has_moved
 
-    def _move_batches(self) -> bool:
-        database, has_moved = self._opened(), False
+    def _move_batches(self, patience: float | None) -> bool:
+        database = self._opened()
         self._delete_stored(database)
         for backend in database.due_backends():
             outage = self._outages.setdefault(backend, _Outage())
-            if not outage.is_waiting and not self._stopping.is_set():
-                has_moved |= self._move_batch(database, backend, outage)
-        if has_moved:
+            if backend not in self._moving and not outage.is_waiting and not self._stopping.is_set():
+                self._moving[backend] = self._threads.submit(self._move_batch, database, backend, outage)
+        wait(self._moving.values(), patience, ALL_COMPLETED if patience is None else FIRST_COMPLETED)
+        ended = [self._moving.pop(backend) for backend, batch in list(self._moving.items()) if batch.done()]
+        moved = [batch.result() for batch in ended]
+        if any(moved):
             self._last_work = time.monotonic()
-        return has_moved
+        return any(moved)
 
     def _opened(self) -> OutboxDatabase:
         if self._database is None:
@@ -183,6 +196,8 @@ class OutboxRelay:
         delivery = deliver(opened.backend, [entry.message for entry in claim.entries])
         if delivery.unavailable:
             self._backend_failed(backend, outage, next(iter(delivery.unavailable.values())))
+        elif outage.log.is_on and not delivery.has_answered:
+            self._backend_failed(backend, outage, next(iter(delivery.refused.values())))
         else:
             outage.answered()
         self._record(database, backend, claim, delivery)
@@ -197,8 +212,9 @@ class OutboxRelay:
         """Delete the rows of jobs that are in their backend; give back or refuse the others."""
         kept = delivery.unavailable.keys() | delivery.refused.keys()
         done = [entry for entry in claim.entries if entry.message.id not in kept]
-        self._stored += [entry.number for entry in done]
-        self._emit(backend, done, delivery)
+        with self._recording:
+            self._stored += [entry.number for entry in done]
+            self._emit(backend, done, delivery)
         self._delete_stored(database)
         if delivery.refused:
             refused = [(entry, delivery.refused[entry.message.id]) for entry in claim.entries
@@ -209,9 +225,10 @@ class OutboxRelay:
             database.release(claim, [entry for entry in claim.entries if entry.message.id in delivery.unavailable])
 
     def _delete_stored(self, database: OutboxDatabase) -> None:
-        if self._stored:
-            database.delete(self._stored)
-            self._stored = []
+        with self._recording:
+            if self._stored:
+                database.delete(self._stored)
+                self._stored = []
 
     def _emit(self, backend: str, done: list[OutboxEntry], delivery: Delivery) -> None:
         moved = Moved(len(done) - len(delivery.dropped), len(delivery.dropped), len(delivery.refused))

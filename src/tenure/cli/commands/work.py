@@ -199,6 +199,8 @@ def _run_worker(ctx: click.Context, options: WorkOptions, log: LogFileHandler | 
         if options.with_cron:
             worker.add_role(app.cron.loop())
         if options.with_outbox:
+            if options.is_bounded:
+                app.outboxes.move()  # otherwise the worker may find nothing to do, and end before the relay begins
             worker.add_role(app.outboxes.relay())
         signals = _run_until_stopped(app, worker, lanes, options, notifier)
         dead = count_dead(worker.tally) or worker.suspects_failed
