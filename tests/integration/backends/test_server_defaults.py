@@ -54,6 +54,14 @@ def test_a_postgresql_role_without_a_schema_is_told_to_set_one(postgres_url):
     assert not isinstance(refused.value, BackendUnavailable)
 
 
+def test_options_with_spaces_reach_the_postgresql_server(postgres_url):
+    with psycopg.connect(postgres_url, autocommit=True) as owner:
+        owner.execute("CREATE SCHEMA shop")
+    with opened(f"{postgres_url}?options=-c%20search_path%3Dshop"), psycopg.connect(postgres_url) as connection:
+        found = connection.execute("SELECT DISTINCT schemaname FROM pg_tables WHERE tablename LIKE 'tenure%'")
+        assert found.fetchall() == [("shop",)]
+
+
 def test_a_postgresql_server_that_is_read_only_is_waited_for(postgres_url):
     """Behind a pooler Tenure cannot override the default; a standby refuses with the same error."""
     with opened(f"{postgres_url}?listen=off") as backend:
