@@ -13,8 +13,8 @@ from django.db import connections, transaction
 
 from tenure.app.tenure import Tenure
 from tenure.definition.job import Job, new_id
-from tenure.integrations.django.configuration import IN_PROCESS, DjangoOptions, is_test
-from tenure.integrations.django.database_url import is_same_database
+from tenure.integrations.django.configuration import IN_PROCESS, DjangoOptions
+from tenure.integrations.django.database_url import is_same_database, is_test
 
 T = TypeVar("T")
 
