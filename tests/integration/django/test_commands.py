@@ -1,8 +1,10 @@
 """`manage.py tenure …` and `manage.py migrate`, as a user runs them."""
 
 import json
+import shlex
 import shutil
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -81,6 +83,15 @@ print(subprocess.run(command, env=environment, capture_output=True, text=True).s
 """
     project.python(ENQUEUE.format(queues=["default"]))
     assert "2 done" in project.python(script)
+
+
+@pytest.mark.parametrize(("kind", "line"), [("systemd", "ExecStart="), ("supervisor", "command=")])
+def test_the_command_of_a_service_starts_a_worker(project: DjangoProject, kind: str, line: str) -> None:
+    project.python(ENQUEUE.format(queues=["default"]))
+    file = project.manage("tenure", "service", kind)
+    (command,) = [each.removeprefix(line) for each in file.splitlines() if each.startswith(line)]
+    subprocess.run([*shlex.split(command), "--burst"], cwd=project.folder, env=project.environment, check=True)
+    assert project.python(PAID).strip() == "2"
 
 
 def test_a_worker_does_not_start_with_settings_that_cannot_be_used(tmp_path: Path) -> None:
