@@ -62,6 +62,15 @@ def test_options_with_spaces_reach_the_postgresql_server(postgres_url):
         assert found.fetchall() == [("shop",)]
 
 
+def test_a_postgresql_url_without_a_host_is_one_for_libpq(postgres_url, tmp_path, monkeypatch):
+    parts = urlsplit(postgres_url)
+    place = f"host={parts.hostname}\nport={parts.port}\nuser={parts.username}\ndbname={parts.path.strip('/')}\n"
+    (tmp_path / "services").write_text(f"[shop]\n{place}")
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    with opened("postgresql:///?service=shop") as backend:
+        assert numbers(take(backend)) == []
+
+
 def test_a_postgresql_server_that_is_read_only_is_waited_for(postgres_url):
     """Behind a pooler Tenure cannot override the default; a standby refuses with the same error."""
     with opened(f"{postgres_url}?listen=off") as backend:

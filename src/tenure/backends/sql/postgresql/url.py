@@ -34,7 +34,8 @@ def open_outbox(parts: SplitResult, clock: Clock) -> "PostgresDialect":
     if listen not in _LISTEN:
         raise UnknownBackend(f"option listen={listen!r} in the postgresql URL must be one of {', '.join(_LISTEN)}")
     given = urlencode(query, quote_via=quote)  # libpq does not read "+" as a space
-    url = parts._replace(scheme="postgresql", query=given).geturl()
+    # `geturl` omits the slashes of a URL without a host: the driver would not know it as a URL.
+    url = f"postgresql://{parts.netloc}{parts.path}{'?' if given else ''}{given}"
     try:
         server = PostgresServer(url, timeout_option(timeout), listen)
     except psycopg.ProgrammingError as error:
