@@ -84,6 +84,21 @@ def test_a_postgresql_server_that_is_read_only_is_waited_for(postgres_url):
             backend.put([make(1)])
 
 
+def test_a_mariadb_password_is_sent_as_utf_8(mariadb_url):
+    parts = urlsplit(mariadb_url)
+    user = parts.path.strip("/")[:32]
+    with closing(pymysql.connect(host=parts.hostname, port=parts.port, user="root", autocommit=True)) as owner:
+        cursor = owner.cursor()
+        cursor.execute(f"CREATE USER '{user}'@'%%' IDENTIFIED BY %s", ("ö€",))
+        try:
+            cursor.execute(f"GRANT ALL ON `{parts.path.strip('/')}`.* TO '{user}'@'%'")
+            place = f"{user}:%C3%B6%E2%82%AC@{parts.hostname}:{parts.port}"
+            with opened(parts._replace(netloc=place).geturl()) as backend:
+                assert numbers(take(backend)) == []
+        finally:
+            cursor.execute(f"DROP USER '{user}'@'%'")
+
+
 def test_a_mariadb_server_that_is_read_only_is_waited_for(own_server):
     server = own_server("mariadb")
     with closing(pymysql.connect(host="127.0.0.1", port=server.port, user="root", autocommit=True)) as admin:
