@@ -54,6 +54,23 @@ def test_a_postgresql_role_without_a_schema_is_told_to_set_one(postgres_url):
     assert not isinstance(refused.value, BackendUnavailable)
 
 
+def test_options_with_spaces_reach_the_postgresql_server(postgres_url):
+    with psycopg.connect(postgres_url, autocommit=True) as owner:
+        owner.execute("CREATE SCHEMA shop")
+    with opened(f"{postgres_url}?options=-c%20search_path%3Dshop"), psycopg.connect(postgres_url) as connection:
+        found = connection.execute("SELECT DISTINCT schemaname FROM pg_tables WHERE tablename LIKE 'tenure%'")
+        assert found.fetchall() == [("shop",)]
+
+
+def test_a_postgresql_url_without_a_host_is_one_for_libpq(postgres_url, tmp_path, monkeypatch):
+    parts = urlsplit(postgres_url)
+    place = f"host={parts.hostname}\nport={parts.port}\nuser={parts.username}\ndbname={parts.path.strip('/')}\n"
+    (tmp_path / "services").write_text(f"[shop]\n{place}")
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    with opened("postgresql:///?service=shop") as backend:
+        assert numbers(take(backend)) == []
+
+
 def test_a_postgresql_server_that_is_read_only_is_waited_for(postgres_url):
     """Behind a pooler Tenure cannot override the default; a standby refuses with the same error."""
     with opened(f"{postgres_url}?listen=off") as backend:
@@ -65,6 +82,21 @@ def test_a_postgresql_server_that_is_read_only_is_waited_for(postgres_url):
             )
         with pytest.raises(BackendUnavailable, match="read-only transaction"):
             backend.put([make(1)])
+
+
+def test_a_mariadb_password_is_sent_as_utf_8(mariadb_url):
+    parts = urlsplit(mariadb_url)
+    user = parts.path.strip("/")[:32]
+    with closing(pymysql.connect(host=parts.hostname, port=parts.port, user="root", autocommit=True)) as owner:
+        cursor = owner.cursor()
+        cursor.execute(f"CREATE USER '{user}'@'%%' IDENTIFIED BY %s", ("ö€",))
+        try:
+            cursor.execute(f"GRANT ALL ON `{parts.path.strip('/')}`.* TO '{user}'@'%'")
+            place = f"{user}:%C3%B6%E2%82%AC@{parts.hostname}:{parts.port}"
+            with opened(parts._replace(netloc=place).geturl()) as backend:
+                assert numbers(take(backend)) == []
+        finally:
+            cursor.execute(f"DROP USER '{user}'@'%'")
 
 
 def test_a_mariadb_server_that_is_read_only_is_waited_for(own_server):

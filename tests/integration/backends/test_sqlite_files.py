@@ -41,6 +41,11 @@ def test_the_log_is_written_ahead_and_durable_unless_asked_otherwise(
         assert pragma(connection, "wal_autocheckpoint") == 0
 
 
+def test_the_journal_mode_of_a_file_stays_if_asked(connections, tmp_path, clock):
+    with closing(open_backend(f"sqlite:///{tmp_path}/jobs.db?journal=keep", clock)):
+        assert pragma(connections[0], "journal_mode") == "delete"
+
+
 @pytest.fixture
 def permissive():
     """A umask that leaves every right to every user."""

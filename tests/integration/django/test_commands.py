@@ -1,8 +1,10 @@
 """`manage.py tenure …` and `manage.py migrate`, as a user runs them."""
 
 import json
+import shlex
 import shutil
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,17 @@ def test_every_runner_runs_jobs_that_use_the_orm(project: DjangoProject) -> None
     assert project.python(PAID).strip() == "8"
 
 
+@pytest.mark.parametrize("runner", ["process", "threads", "inline"])
+def test_a_transaction_that_a_job_leaves_open_is_rolled_back(project: DjangoProject, runner: str) -> None:
+    project.python("from shop.jobs import leave_transaction_open\nleave_transaction_open.enqueue()")
+    project.python(ENQUEUE.format(queues=["default"]))
+    report = project.manage("tenure", "work", "--burst", "--runner", runner, "--concurrency", "1")
+    assert "3 done, 0 retried, 0 dead" in report
+    assert "ended inside atomic() on the database 'default'" in report
+    assert project.python(PAID).strip() == "2"
+    assert project.python("from shop.models import Order\nprint(Order.objects.count())").strip() == "2"
+
+
 def test_the_commands_of_tenure_are_those_of_manage_py(project: DjangoProject) -> None:
     assert "Usage: manage.py tenure" in project.manage("help", "tenure")
     assert "Run jobs until stopped." in project.manage("tenure", "--help")
@@ -70,6 +83,15 @@ print(subprocess.run(command, env=environment, capture_output=True, text=True).s
 """
     project.python(ENQUEUE.format(queues=["default"]))
     assert "2 done" in project.python(script)
+
+
+@pytest.mark.parametrize(("kind", "line"), [("systemd", "ExecStart="), ("supervisor", "command=")])
+def test_the_command_of_a_service_starts_a_worker(project: DjangoProject, kind: str, line: str) -> None:
+    project.python(ENQUEUE.format(queues=["default"]))
+    file = project.manage("tenure", "service", kind)
+    (command,) = [each.removeprefix(line) for each in file.splitlines() if each.startswith(line)]
+    subprocess.run([*shlex.split(command), "--burst"], cwd=project.folder, env=project.environment, check=True)
+    assert project.python(PAID).strip() == "2"
 
 
 def test_a_worker_does_not_start_with_settings_that_cannot_be_used(tmp_path: Path) -> None:

@@ -46,10 +46,15 @@ def test_the_integration_works_on_mariadb(mariadb_url: str, tmp_path: Path) -> N
     run(DjangoProject(mysql(mariadb_url), tmp_path), ABOUT_DATABASES)
 
 
-def test_tests_in_parallel_processes_have_databases_of_their_own(postgres_url: str, tmp_path: Path) -> None:
-    cases = ("shop.tests.test_atomic", "shop.tests.test_database")
-    report = run(DjangoProject(postgres_url, tmp_path), cases, 1, "--parallel", "2")
-    assert "Cloning test database" in report
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_tests_in_parallel_processes_have_databases_of_their_own(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/real.db" if kind == "sqlite" else request.getfixturevalue("postgres_url")
+    cases = ("shop.tests.test_atomic", "shop.tests.test_database", "shop.tests.test_dashboard")
+    for _ in range(2):  # the second run must not meet what the processes of the first one have left
+        report = run(DjangoProject(url, tmp_path), cases, 1, "--parallel", "2")
+        assert "Cloning test database" in report
 
 
 def test_nothing_is_written_to_the_real_database_by_tests_without_a_database(tmp_path: Path) -> None:

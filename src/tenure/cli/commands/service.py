@@ -114,13 +114,13 @@ def _configuration(
 ) -> str:
     settings = load(environment=os.environ)
     app, user, folder = app_location() or "module:app", user or getpass.getuser(), str(Path.cwd())
-    tenure = str(Path(sys.executable).with_name("tenure"))
+    start = _start(app)
     _check("name", name, _NAME, "letters, digits, '_', '.', ':', '@' and '-'")
     _check("user", user, _NAME, "letters, digits, '_', '.', ':', '@' and '-'")
-    places = [("folder", folder), ("path of tenure", tenure), ("location of the app", app)]
+    places = [("folder", folder), *(("path of the command", word) for word in start), ("location of the app", app)]
     for what, text in (*places, *(("queue", queue) for queue in arguments)):
         _check(what, text, _PLAIN, "no quote, '$', ';', backslash or control character")
-    words = [tenure, "--app", app, "work", *arguments]
+    words = [*start, "work", *arguments]
     return template.format(
         name=name,
         app=_literal(app),
@@ -131,6 +131,12 @@ def _configuration(
         grace=settings.stop_grace,
         stop=settings.stop_grace + STOP_MARGIN,
     )
+
+
+def _start(app: str) -> list[str]:
+    """The words before the command: those that a framework gave to its command line, or else `tenure`."""
+    given = click.get_current_context().find_root().obj
+    return given if isinstance(given, list) else [str(Path(sys.executable).with_name("tenure")), "--app", app]
 
 
 _NAME = re.compile(r"[A-Za-z0-9_.:@-]+")

@@ -8,8 +8,8 @@ from django.core.signals import setting_changed
 from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
 
-from tenure.integrations.django.configuration import is_test
 from tenure.integrations.django.current_app import project
+from tenure.integrations.django.database_url import is_test
 
 
 class TenureConfig(AppConfig):

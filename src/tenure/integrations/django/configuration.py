@@ -8,7 +8,6 @@ import base64
 import hashlib
 import hmac
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -94,14 +93,6 @@ def configuration() -> Configuration:
 
 def _loaded(arguments: Mapping[str, Any]) -> Settings:
     return load_with_origins(arguments, os.environ).settings
-
-
-def is_test() -> bool:
-    """Whether Django's test environment is set up: what `setup_test_environment` has saved says so, and nothing else.
-
-    An outbox of `django.core.mail` is no sign: the e-mail backend `locmem` makes one outside of tests too.
-    """
-    return hasattr(getattr(sys.modules.get("django.test.utils"), "_TestState", None), "saved_data")
 
 
 def django_options(given: Mapping[str, Any]) -> DjangoOptions:

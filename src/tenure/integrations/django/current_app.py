@@ -16,7 +16,8 @@ from msgspec import structs
 
 from tenure.app.override import Placement
 from tenure.app.tenure import Tenure
-from tenure.integrations.django.configuration import IN_PROCESS, Configuration, configuration, is_test
+from tenure.integrations.django.configuration import IN_PROCESS, Configuration, configuration
+from tenure.integrations.django.database_url import is_test
 from tenure.integrations.django.job_connections import around, around_async
 from tenure.integrations.django.tasks.discovery import load_tasks
 from tenure.integrations.django.transactions import DjangoTransactions

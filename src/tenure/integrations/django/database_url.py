@@ -4,6 +4,7 @@ Options that concern only Django's own connections are left out. Options that Te
 weaken a connection if they were left out, are refused.
 """
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -31,7 +32,9 @@ def database_url(alias: str) -> str:
     connection = connections[alias]
     if connection.vendor == "sqlite" and connection.is_in_memory_db():
         return IN_MEMORY
-    return url_of(alias, connection.vendor, connection.settings_dict)
+    url = url_of(alias, connection.vendor, connection.settings_dict)
+    # Django copies the file of a test database, and deletes it, without its write-ahead log.
+    return f"{url}?journal=keep" if connection.vendor == "sqlite" and is_test() else url
 
 
 def url_of(alias: str, vendor: str, given: Mapping[str, Any]) -> str:
@@ -47,6 +50,14 @@ def url_of(alias: str, vendor: str, given: Mapping[str, Any]) -> str:
         "MySQL, MariaDB or SQLite; name another database in TENURE['DATABASE'], or another backend in TENURE['url'], "
         "such as redis://localhost"
     )
+
+
+def is_test() -> bool:
+    """Whether Django's test environment is set up: what `setup_test_environment` has saved says so, and nothing else.
+
+    An outbox of `django.core.mail` is no sign: the e-mail backend `locmem` makes one outside of tests too.
+    """
+    return hasattr(getattr(sys.modules.get("django.test.utils"), "_TestState", None), "saved_data")
 
 
 def is_same_database(url: str, alias: str) -> bool:

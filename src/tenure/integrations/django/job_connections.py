@@ -26,9 +26,11 @@ T = TypeVar("T")
 def around(context: Context, proceed: Callable[[], Any]) -> Any:  # noqa: ARG001 - a middleware
     """Run a job with usable connections; a middleware."""
     refresh_connections()
+    outer = set(open_transactions())
     try:
         return proceed()
     finally:
+        drop_connections([each for each in open_transactions() if each not in outer])
         refresh_connections()
 
 
@@ -59,7 +61,20 @@ async def _own_thread() -> AsyncIterator[ThreadSensitiveContext]:
 
 def in_transaction() -> bool:
     """Whether this thread has a transaction open on any database."""
-    return any(each.in_atomic_block for each in connections.all(initialized_only=True))
+    return bool(open_transactions())
+
+
+def open_transactions() -> list[str]:
+    """The aliases on which this thread is inside `atomic()`."""
+    return [each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block]
+
+
+def drop_connections(aliases: list[str]) -> None:
+    """Roll back what a job has left open, as a timeout inside `atomic()` may; later jobs would never be committed."""
+    for alias in aliases:
+        logger.warning("a job ended inside atomic() on the database %r; its transaction is rolled back", alias)
+        _close(connections[alias], connections[alias].close)
+        del connections[alias]
 
 
 def refresh_connections() -> None:

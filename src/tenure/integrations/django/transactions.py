@@ -4,7 +4,8 @@ A job for the database of the alias is written on Django's connection. A job for
 outbox of that database, or sent after the commit, as TENURE["DEFER"] says.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,8 +14,8 @@ from django.db import connections, transaction
 
 from tenure.app.tenure import Tenure
 from tenure.definition.job import Job, new_id
-from tenure.integrations.django.configuration import IN_PROCESS, DjangoOptions, is_test
-from tenure.integrations.django.database_url import is_same_database
+from tenure.integrations.django.configuration import IN_PROCESS, DjangoOptions
+from tenure.integrations.django.database_url import is_same_database, is_test
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ class DjangoTransactions:
     def is_open(self, url: str) -> bool:
         options = self._options()
         connection = connections[options.database]
-        if not (connection.in_atomic_block or (connection.connection is not None and not connection.autocommit)):
+        if not (connection.in_atomic_block or _is_manual(connection)):
             return False
         if url.startswith(IN_PROCESS):
             return False
@@ -39,11 +40,13 @@ class DjangoTransactions:
         options = self._options()
         connection = connections[options.database]
         if is_same_database(url, options.database):
-            handle = self._app.enqueue(job, backend, connection=connection)
+            with _errors_of_django(connection):
+                handle = self._app.enqueue(job, backend, connection=connection)
             self._wake_after_commit(connection, backend, {job.queue})
             return str(handle)
         if options.defer == "outbox":
-            return str(self._app.outbox(connection).enqueue(job, backend))
+            with _errors_of_django(connection):
+                return str(self._app.outbox(connection).enqueue(job, backend))
         return self._after_commit(job, backend, options.database)
 
     def enqueue_many(self, jobs: Iterable[Job], backend: str | None, url: str) -> list[str]:
@@ -51,11 +54,13 @@ class DjangoTransactions:
         connection = connections[options.database]
         if is_same_database(url, options.database):
             given = list(jobs)
-            handles = self._app.enqueue_many(given, backend, connection=connection)
+            with _errors_of_django(connection):
+                handles = self._app.enqueue_many(given, backend, connection=connection)
             self._wake_after_commit(connection, backend, {job.queue for job in given})
             return [str(each) for each in handles]
         if options.defer == "outbox":
-            return [str(each) for each in self._app.outbox(connection).enqueue_many(jobs, backend)]
+            with _errors_of_django(connection):
+                return [str(each) for each in self._app.outbox(connection).enqueue_many(jobs, backend)]
         return [self._after_commit(job, backend, options.database) for job in jobs]
 
     async def in_thread(self, url: str, enqueue: Callable[[], T]) -> tuple[T] | None:
@@ -87,3 +92,20 @@ class DjangoTransactions:
         send: Callable[[], Any] = partial(self._app.enqueue, identified, backend)
         transaction.on_commit(send, using=alias)
         return str(identified.id)
+
+
+def _is_manual(connection: Any) -> bool:
+    """Whether autocommit is off, also for a connection that its first statement opens."""
+    is_automatic = connection.settings_dict["AUTOCOMMIT"] if connection.connection is None else connection.autocommit
+    return not is_automatic
+
+
+@contextmanager
+def _errors_of_django(connection: Any) -> Iterator[None]:
+    """Refuse a transaction that can only be rolled back, and raise the driver's errors as Django does for its models.
+
+    Django also notes there that the connection may be broken.
+    """
+    connection.validate_no_broken_transaction()
+    with connection.wrap_database_errors:
+        yield

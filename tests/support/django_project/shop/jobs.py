@@ -29,6 +29,12 @@ def leave_connection_broken() -> None:
 
 
 @job
+def leave_transaction_open() -> None:
+    transaction.atomic().__enter__()
+    Order.objects.create()
+
+
+@job
 def connection_id() -> int:
     connection.ensure_connection()
     return id(connection.connection)

@@ -45,5 +45,6 @@ def login(parts: SplitResult, query: dict[str, str]) -> dict[str, Any]:
     if "socket" in query:
         where = {"unix_socket": query["socket"]}
     secure = {name: value for name, value in query.items() if name.startswith("ssl_")}
-    names = {"user": unquote(parts.username or ""), "password": unquote(parts.password or ""), "database": database}
+    password = unquote(parts.password or "").encode()  # the driver would encode a text as latin1
+    names = {"user": unquote(parts.username or ""), "password": password, "database": database}
     return {**where, **names, **secure}

@@ -1,7 +1,7 @@
 """Opens `postgresql://user@host/database`; options that Tenure does not know go to libpq."""
 
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, parse_qsl, urlencode
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode
 
 from tenure.backends.sql.backend import SqlBackend, migrated
 from tenure.backends.sql.connections import timeout_option
@@ -33,7 +33,9 @@ def open_outbox(parts: SplitResult, clock: Clock) -> "PostgresDialect":
     listen, timeout = query.pop("listen", "auto"), query.pop("timeout", "30")
     if listen not in _LISTEN:
         raise UnknownBackend(f"option listen={listen!r} in the postgresql URL must be one of {', '.join(_LISTEN)}")
-    url = parts._replace(scheme="postgresql", query=urlencode(query)).geturl()
+    given = urlencode(query, quote_via=quote)  # libpq does not read "+" as a space
+    # `geturl` omits the slashes of a URL without a host: the driver would not know it as a URL.
+    url = f"postgresql://{parts.netloc}{parts.path}{'?' if given else ''}{given}"
     try:
         server = PostgresServer(url, timeout_option(timeout), listen)
     except psycopg.ProgrammingError as error:

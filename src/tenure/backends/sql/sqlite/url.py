@@ -15,22 +15,23 @@ from tenure.errors import BackendUnavailable
 
 def open_url(parts: SplitResult, clock: Clock) -> SqlBackend:
     """The backend on this file; creates and migrates the database when needed."""
-    path, synchronous = _file_and_durability(parts)
-    dialect = SqliteDialect(Database(path, COMPOUNDS, synchronous), clock)
+    path, chosen = _file_and_options(parts)
+    is_ours = chosen.get("journal", "wal") == "wal"
+    dialect = SqliteDialect(Database(path, COMPOUNDS, chosen.get("synchronous", "full"), is_ours), clock)
     return migrated(SqlBackend(dialect, file=DatabaseFile(path, sqlite3.sqlite_version_info)))
 
 
 def open_outbox(parts: SplitResult, clock: Clock) -> SqliteDialect:
     """The database of an application; the file must exist, and its journal mode stays."""
-    path, synchronous = _file_and_durability(parts)
+    path, chosen = _file_and_options(parts)
     if not path.exists():
         raise BackendUnavailable(f"there is no database at {str(path)!r}; check the path in the setting outboxes")
-    return SqliteDialect(Database(path, COMPOUNDS, synchronous, is_ours=False), clock)
+    return SqliteDialect(Database(path, COMPOUNDS, chosen.get("synchronous", "full"), is_ours=False), clock)
 
 
-def _file_and_durability(parts: SplitResult) -> tuple[Path, str]:
-    chosen = options(parts, known={"synchronous": ("full", "normal", "extra")})
+def _file_and_options(parts: SplitResult) -> tuple[Path, dict[str, str]]:
+    chosen = options(parts, known={"synchronous": ("full", "normal", "extra"), "journal": ("wal", "keep")})
     path = sqlite_file(parts)
     if not path.parent.is_dir():
         raise BackendUnavailable(f"the folder {str(path.parent)!r} for the database does not exist; create it first")
-    return path, chosen.get("synchronous", "full")
+    return path, chosen

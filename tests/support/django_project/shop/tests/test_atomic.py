@@ -2,9 +2,10 @@
 
 import os
 from unittest import skipIf
+from unittest.mock import patch
 
 from asgiref.sync import async_to_sync, sync_to_async
-from django.db import transaction
+from django.db import DatabaseError, connection, transaction
 from django.test import TransactionTestCase
 
 from shop.jobs import pay, pay_async, welcome
@@ -41,6 +42,31 @@ class AtomicTests(TransactionTestCase):
                 pay.enqueue(order_id=2)
                 raise KeyError
         self.assertEqual([get_app().jobs.get(job.id).payload for job in get_app().jobs.find()], [{"order_id": 1}])
+
+    def test_a_transaction_that_must_be_rolled_back_takes_no_job(self):
+        with transaction.atomic():
+            transaction.set_rollback(True)
+            for enqueue in (lambda: pay.enqueue(order_id=1), lambda: get_app().enqueue_many([pay.build(order_id=1)])):
+                with self.assertRaises(transaction.TransactionManagementError):
+                    enqueue()
+
+    def test_errors_of_the_driver_are_those_of_django(self):
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE tenure_job RENAME TO elsewhere")
+        try:
+            with self.assertRaises(DatabaseError), transaction.atomic():
+                pay.enqueue(order_id=1)
+        finally:
+            with connection.cursor() as cursor:
+                cursor.execute("ALTER TABLE elsewhere RENAME TO tenure_job")
+
+    def test_with_autocommit_off_the_first_job_joins_too(self):
+        connection.close()
+        self.enterContext(patch.dict(connection.settings_dict, AUTOCOMMIT=False))
+        pay.enqueue(order_id=1)
+        transaction.rollback()
+        connection.close()
+        self.assertEqual(ready(), 0)
 
     def test_many_jobs_join_too(self):
         app = get_app()

@@ -1,6 +1,7 @@
 """Which backend a test works on, and what it can see there."""
 
 import os
+from datetime import UTC, datetime
 
 from django.conf import settings
 from django.db import connection
@@ -9,7 +10,7 @@ from django.test import SimpleTestCase, TestCase, TransactionTestCase, override_
 from shop.jobs import connection_id, connection_id_async, leave_connection_broken, pay, pay_async, welcome
 from shop.models import Order
 from tenure.integrations.django import get_app
-from tenure.testing import AppUnderTest
+from tenure.testing import AppUnderTest, FakeClock
 
 IN_MEMORY = bool(os.environ.get("PROJECT_IN_MEMORY"))
 
@@ -42,7 +43,8 @@ class DatabaseTests(TestCase):
         self.assertEqual(Order.objects.count(), 1)
 
     def test_schedules_tick_in_tests(self):
-        with AppUnderTest(get_app()) as tenure:
+        midnight = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
+        with AppUnderTest(get_app(), midnight) as tenure:
             tenure.advance("25h")
             self.assertEqual([run.handler for run in tenure.runs()], ["mails.welcome"])
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
+from django.conf import ENVIRONMENT_VARIABLE
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
@@ -30,7 +31,8 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def run_from_argv(self, argv: Sequence[str]) -> None:
-        run(f"{os.path.basename(argv[0])} {argv[1]}", without_django_options(argv[2:]), self._check)  # noqa: PTH119
+        name = f"{os.path.basename(argv[0])} {argv[1]}"  # noqa: PTH119
+        run(name, without_django_options(argv[2:]), self._check, start_of_services(argv))
 
     def print_help(self, prog_name: str, subcommand: str) -> None:
         try:
@@ -55,7 +57,7 @@ class Command(BaseCommand):
             self.check(tags=[TAG])
 
 
-def run(prog_name: str, arguments: Sequence[str], check: Any) -> None:
+def run(prog_name: str, arguments: Sequence[str], check: Any, start: list[str] | None = None) -> None:
     """Run a command of Tenure; it ends with SystemExit, as on the command line."""
     share_import_path()
     given = list(arguments)
@@ -64,7 +66,12 @@ def run(prog_name: str, arguments: Sequence[str], check: Any) -> None:
     if given[:1] == ["work"] and current_configuration().uses_outbox and "--with-outbox" not in given:
         given.insert(1, "--with-outbox")  # not at the end, which may follow a `--`
     connections.close_all()  # a process that the command forks must not share them
-    cli(args=["--app", LOCATION, *given], prog_name=prog_name)
+    cli(args=["--app", LOCATION, *given], prog_name=prog_name, obj=start)
+
+
+def start_of_services(argv: Sequence[str]) -> list[str]:
+    """How the files of `tenure service` start Tenure: as this process was started, with the settings that it uses."""
+    return [sys.executable, os.path.abspath(argv[0]), argv[1], f"--settings={os.environ[ENVIRONMENT_VARIABLE]}"]  # noqa: PTH100
 
 
 def use_url(arguments: Sequence[str]) -> None:
