@@ -33,4 +33,10 @@ if given.startswith("postgresql:"):
         }
     }
 else:
-    DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": f"{given}/site.sqlite3"}}
+    DATABASES = {
+        "default": {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": f"{given}/site.sqlite3",
+            "TEST": {"NAME": f"{given}/test.sqlite3"},  # Django never closes a connection to a database in memory
+        }
+    }
