@@ -52,12 +52,14 @@ class OwnCases(SimpleTestCase):
 
     def test_an_alias_with_faults_is_reported_by_the_system_checks(self):
         wrong = {"BACKEND": "tenure.integrations.django.tasks.TenureBackend", "QUEUES": ["no queue"]}
-        broker = {**wrong, "QUEUES": [], "OPTIONS": {"backend": "beanstalk://localhost"}}
+        broker = {**wrong, "QUEUES": [], "OPTIONS": {"backend": "redis://:secret@localhost"}}
         with override_settings(TASKS={"default": {**wrong, "OPTIONS": {"backends": "x"}}, "broker": broker}):
             found = {message.id: str(message) for message in run_checks() if message.id[:9] in CHECKS}
 
-        assert sorted(found) == ["tenure.E102", "tenure.E103", "tenure.W101"]
+        assert sorted(found) == ["tenure.E102", "tenure.E103", "tenure.E104"]
         assert "Did you mean 'backend'?" in found["tenure.E102"]
+        assert "TENURE['backends'] does not have" in found["tenure.E104"]
+        assert "secret" not in found["tenure.E104"]
 
     def test_the_backend_supports_everything_that_django_asks_about(self):
         backend = task_backends["default"]

@@ -110,6 +110,7 @@ def in_transaction():
     with transaction.atomic():
         kept = tasks.add.enqueue(5)
         inside = refusal(lambda: tasks.add.get_result(kept.id))
+        elsewhere = tasks.add.using(backend="elsewhere").enqueue(30)
     try:
         with transaction.atomic():
             lost = tasks.add.enqueue(6)
@@ -118,15 +119,17 @@ def in_transaction():
         pass
     return {
         "inside": inside,
+        "elsewhere": elsewhere.id,
         "committed": refusal(lambda: tasks.add.get_result(kept.id)),
         "rolled back": refusal(lambda: tasks.add.get_result(lost.id)),
     }
 
 
 def read(ids):
+    aliases = {"of_second": "second", "elsewhere": "elsewhere", "nested": "elsewhere"}
     found = {}
     for name, id in ids.items():
-        alias = {"of_second": "second", "elsewhere": "elsewhere"}.get(name, "default")
+        alias = aliases.get(name, "default")
         found[name] = shown(task_backends[alias].get_result(id))
     return found
 
@@ -176,5 +179,7 @@ if __name__ == "__main__":
             told["states"] = states(told["forged"])
         told["transaction"] = in_transaction()
     else:
-        told = {"results": read(told["ids"]), "states": states(told["forged"])}
+        committed = task_backends["elsewhere"].get_result(told["transaction"]["elsewhere"])
+        results = read(told["ids"])
+        told = {"results": results, "states": states(told["forged"]), "committed elsewhere": shown(committed)}
     print(json.dumps(told))  # noqa: T201

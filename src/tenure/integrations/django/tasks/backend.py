@@ -29,7 +29,7 @@ from tenure.integrations.django.tasks.task import TenureTask, TenureTaskResult, 
 
 
 class TenureBackend(BaseTaskBackend):
-    """`OPTIONS["backend"]` is another backend for the jobs, a URL or a name in TENURE["backends"].
+    """`OPTIONS["backend"]` is another backend for the jobs, a name in TENURE["backends"].
 
     `OPTIONS["modules"]` are modules with tasks, beside the modules `tasks` of installed apps.
     """
