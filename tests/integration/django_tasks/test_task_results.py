@@ -201,6 +201,14 @@ def test_an_alias_can_have_another_backend_which_a_worker_serves_by_its_name(sce
         assert (elsewhere["status"], elsewhere["args"]) == ("READY", [20])
 
 
+def test_a_task_of_an_alias_with_another_backend_enqueues_tasks_of_the_default_alias_where_the_project_has_them(
+    scenes: dict[str, Any],
+) -> None:
+    if scenes["backend"] == "sqlite":  # the others have a worker for their own backend only
+        assert scenes["results"]["nested"]["status"] == "SUCCESSFUL"
+        assert scenes["inner"] is None
+
+
 def test_a_signed_message_cannot_make_a_worker_import_a_module_or_call_what_is_no_task(scenes: dict[str, Any]) -> None:
     assert scenes["states"] == ["delayed", "delayed"]  # as jobs whose handler is not deployed yet
     assert not scenes["imported"]

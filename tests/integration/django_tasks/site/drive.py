@@ -51,6 +51,7 @@ def enqueue():
         "other": tasks.add.using(unique=True).enqueue(7, b=9),
         "of_second": tasks.add.using(backend="second", queue_name="emails").enqueue(3),
         "elsewhere": tasks.add.using(backend="elsewhere").enqueue(20),
+        "nested": tasks.enqueues_another.using(backend="elsewhere").enqueue(),
         "cancelled": tasks.add.using(run_after=later).enqueue(4),
         **{name: tasks.in_order.using(priority=priority).enqueue(name) for name, priority in ORDER.items()},
     }
@@ -181,5 +182,7 @@ if __name__ == "__main__":
     else:
         committed = task_backends["elsewhere"].get_result(told["transaction"]["elsewhere"])
         results = read(told["ids"])
-        told = {"results": results, "states": states(told["forged"]), "committed elsewhere": shown(committed)}
+        inner = refusal(lambda: task_backends["default"].get_result(results["nested"]["value"]))
+        more = {"committed elsewhere": shown(committed), "inner": inner}
+        told = {"results": results, "states": states(told["forged"]), **more}
     print(json.dumps(told))  # noqa: T201

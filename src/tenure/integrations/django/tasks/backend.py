@@ -11,7 +11,7 @@ from tenure import Tenure
 from tenure.definition.job import Job, JobOptions, new_id
 from tenure.definition.limits import check_key, check_queue
 from tenure.errors import InvalidJob, JobNotFound
-from tenure.integrations.django.current_app import app_without_jobs, get_app
+from tenure.integrations.django.current_app import app_without_jobs, current_configuration, get_app
 from tenure.integrations.django.job_connections import in_transaction
 from tenure.integrations.django.tasks import known
 from tenure.integrations.django.tasks.api import (
@@ -19,6 +19,7 @@ from tenure.integrations.django.tasks.api import (
     InvalidTask,
     Task,
     TaskResultDoesNotExist,
+    task_backends,
     task_enqueued,
 )
 from tenure.integrations.django.tasks.checks import check_alias
@@ -47,7 +48,7 @@ class TenureBackend(BaseTaskBackend):
 
     @property
     def stored(self) -> StoredTasks:
-        return StoredTasks(self.app, self.options.get("backend"))
+        return StoredTasks(self.app, self.options.get("backend") or _replaced_url())
 
     def validate_task(self, task: Task) -> None:
         """As every backend; it also checks what Tenure knows, and makes the task known to workers in this process."""
@@ -135,3 +136,18 @@ class TenureBackend(BaseTaskBackend):
         except TaskResultDoesNotExist:  # it is in the open transaction, which no other connection can read
             object.__setattr__(result, "id", id)
             return result
+
+
+def _replaced_url() -> str | None:
+    """The URL of the project in a worker whose `--url` names the backend of an alias; else None.
+
+    A task of that alias may enqueue tasks of the others, which belong where all other processes look for them.
+    """
+    found = current_configuration()
+    if found.own_url == found.settings.url:
+        return None
+    names = {each.get("OPTIONS", {}).get("backend") for each in task_backends.settings.values()}
+    backends = found.settings.backends
+    if found.settings.url not in {url for name, url in backends.items() if name in names}:
+        return None
+    return next((name for name, url in backends.items() if url == found.own_url), found.own_url)

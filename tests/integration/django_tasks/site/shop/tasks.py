@@ -102,6 +102,11 @@ def too_slow():
 
 
 @task
+def enqueues_another():
+    return add.enqueue(40).id
+
+
+@task
 def returns_object():
     return object()
 
