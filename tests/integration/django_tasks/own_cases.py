@@ -1,11 +1,12 @@
 """Our own cases for the tasks of Django 6, which djangos_suite.py runs beside Django's."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.core.checks import run_checks
 from django.tasks import TaskResultStatus, task, task_backends
 from django.tasks.exceptions import InvalidTask
 from django.test import SimpleTestCase, override_settings
+from django.utils import timezone
 
 from tenure.integrations.django import get_app
 from tenure.testing import run_due
@@ -49,6 +50,15 @@ class OwnCases(SimpleTestCase):
         times = [result.enqueued_at, result.started_at, result.finished_at, result.task.run_after, later.task.run_after]
         assert [time.tzinfo for time in times] == [None] * 5
         assert abs(datetime.now() - result.finished_at) < timedelta(minutes=10)
+
+    def test_times_without_a_zone_are_those_of_the_setting_time_zone_whatever_zone_is_active(self):
+        with timezone.override("Asia/Tokyo"):
+            due = datetime.now() + timedelta(hours=1)
+            result = task(adds).using(run_after=due).enqueue(1, 2)
+            result.refresh()
+
+        assert abs(datetime.now() - result.enqueued_at) < timedelta(minutes=10)
+        assert get_app().jobs.get(result.id).due_at == due.astimezone(UTC)
 
     def test_an_alias_with_faults_is_reported_by_the_system_checks(self):
         wrong = {"BACKEND": "tenure.integrations.django.tasks.TenureBackend", "QUEUES": ["no queue"]}

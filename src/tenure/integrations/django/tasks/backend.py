@@ -117,7 +117,7 @@ class TenureBackend(BaseTaskBackend):
     def _job(self, task: Task, result: TenureTaskResult, facts: TaskFacts) -> Job:
         at = result.task.run_after
         if at is not None and timezone.is_naive(at):
-            at = timezone.make_aware(at)
+            at = timezone.make_aware(at, timezone.get_default_timezone())
         options: JobOptions = {
             **job_options(task),
             "queue": task.queue_name,
