@@ -199,6 +199,8 @@ def test_an_alias_can_have_another_backend_which_a_worker_serves_by_its_name(sce
         assert scenes["committed elsewhere"]["value"] == 31  # it went through the outbox of the transaction
     else:
         assert (elsewhere["status"], elsewhere["args"]) == ("READY", [20])
+    assert refused["impossible id"] == "TaskResultDoesNotExist: no task has the id 'a\\x00b'"
+    assert refused["unwritable id"] == "TaskResultDoesNotExist: no task has the id '\\ud800'"
 
 
 def test_a_task_of_an_alias_with_another_backend_enqueues_tasks_of_the_default_alias_where_the_project_has_them(

@@ -89,6 +89,8 @@ def refusals(tasks):
         "unique": lambda: tasks.add.using(unique=3),
         "queue": lambda: tasks.add.using(backend="second", queue_name="no queue"),
         "unknown id": lambda: tasks.add.get_result("123"),
+        "impossible id": lambda: tasks.add.get_result("a\0b"),
+        "unwritable id": lambda: tasks.add.get_result("\ud800"),
         "plain job": lambda: tasks.add.get_result(get_app().define("shop.count").dispatch()),
         "second's": lambda: task_backends["default"].get_result(
             tasks.add.using(backend="second", run_after=timedelta(hours=1)).enqueue(3).id

@@ -81,9 +81,11 @@ class TenureBackend(BaseTaskBackend):
 
     def get_result(self, result_id: str) -> TenureTaskResult:
         """The task with this id, as it is now; raises TaskResultDoesNotExist if this alias has none."""
-        stored = self.stored
+        stored, id = self.stored, str(result_id)
+        if not id.isprintable():  # it may come from the path of a request, and some servers refuse to look for it
+            raise TaskResultDoesNotExist(f"no task has the id {id!r}")
         try:
-            record = stored.jobs.record(str(result_id))
+            record = stored.jobs.record(id)
         except JobNotFound as error:
             hint = "; what this transaction enqueues can be read after the commit" if in_transaction() else ""
             raise TaskResultDoesNotExist(f"{error}{hint}") from error
@@ -92,9 +94,7 @@ class TenureBackend(BaseTaskBackend):
             get_app()  # it imports the modules with tasks, which this process may not have done yet
             task = known.find(record.handler)
         if task is None:
-            raise TaskResultDoesNotExist(
-                f"{result_id} is a job of {record.handler!r}, which is no task that is known here"
-            )
+            raise TaskResultDoesNotExist(f"{id} is a job of {record.handler!r}, which is no task that is known here")
         return stored_result(record, task, stored, self.alias)
 
     def check(self, **kwargs: Any) -> Iterable[CheckMessage]:
