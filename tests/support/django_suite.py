@@ -57,6 +57,8 @@ def _prepared(python: Path) -> Path:
 
 def _install(python: Path, into: Path) -> None:
     """Install Django and Tenure's own requirements; the pip of this environment works for the other Python."""
+            except subprocess.TimeoutExpired as error:
+                raise Missing(f"Django {DJANGO} could not be fetched: {error}") from error
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]
     wanted = [f"django=={DJANGO}", *project["dependencies"]]
     _run(_pip("--python", str(python), "install", "--target", str(into), "--only-binary=:all:", *wanted))
