@@ -10,31 +10,45 @@ from typing import Any
 
 import pytest
 
+from tests.support.django_suite import newer_django
+from tests.support.servers.fixtures import absent
+from tests.support.servers.server import Missing
+
 SITE = Path(__file__).with_name("site")
-BACKENDS = ("sqlite", "postgresql", "redis")
+RUNS = ("sqlite", "sqlite, Django 6", "postgresql", "redis")
 LEVELS = ("high", "above", "usual", "below", "low")
 HOUR = 3600.0
-_found: dict[str, dict[str, Any]] = {}  # by backend: the scenes of one run serve all tests of a process
+_found: dict[str, dict[str, Any]] = {}  # by run: the scenes of one run serve all tests of a process
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=RUNS)
 def scenes(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """What drive.py prints, and the lines of the receivers of signals."""
-    backend = request.param
-    if backend not in _found:
+    backend = request.param.partition(",")[0]
+    if request.param not in _found:
         environment = {"SITE_FOLDER": str(tmp_path), "SITE_DATABASE": str(tmp_path)}
+        if request.param != backend:
+            environment |= django_6()
         if backend == "postgresql":
             environment["SITE_DATABASE"] = request.getfixturevalue("postgres_url")
         if backend == "redis":
             environment["SITE_BACKEND"] = request.getfixturevalue("redis_url")
-        _found[backend] = {
+        _found[request.param] = {
             **(in_three_processes(environment) if backend == "sqlite" else in_one_process(environment)),
             "backend": backend,
             "signals": [json.loads(line) for line in (tmp_path / "signals").read_text().splitlines()],
             "order": (tmp_path / "order").read_text().split(),
             "imported": (tmp_path / "imported").exists(),
         }
-    return _found[backend]
+    return _found[request.param]
+
+
+def django_6() -> dict[str, str]:
+    try:
+        python, path = newer_django()
+    except Missing as missing:
+        raise absent(missing) from missing
+    return {"SITE_PYTHON": str(python), "SITE_TASKS": "django.tasks", "PYTHONPATH": f"{SITE}{os.pathsep}{path}"}
 
 
 def in_one_process(environment: dict[str, str]) -> dict[str, Any]:
@@ -55,7 +69,7 @@ def program(environment: dict[str, str], *arguments: str) -> dict[str, Any]:
 
 
 def site(environment: dict[str, str], *arguments: str, codes: tuple[int, ...] = (0, 1)) -> str:
-    command = [sys.executable, "-W", "error", *arguments]
+    command = [environment.get("SITE_PYTHON", sys.executable), "-W", "error", *arguments]
     done = subprocess.run(
         command, cwd=SITE, env={**os.environ, **environment}, capture_output=True, text=True, timeout=110, check=False
     )
@@ -64,7 +78,7 @@ def site(environment: dict[str, str], *arguments: str, codes: tuple[int, ...] = 
     return done.stdout
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # four programs, one after the other
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # four programs, one after the other, and the first run fetches Django 6
 
 
 def test_a_result_has_the_arguments_and_the_return_value_as_json_knows_them(scenes: dict[str, Any]) -> None:
@@ -185,6 +199,8 @@ def test_only_the_tasks_of_an_alias_have_results_there(scenes: dict[str, Any]) -
     refused = scenes["refused"]
 
     assert refused["unknown id"].startswith("TaskResultDoesNotExist: no job '123'")
+    assert refused["impossible id"] == "TaskResultDoesNotExist: no task has the id 'a\\x00b'"
+    assert refused["unwritable id"] == "TaskResultDoesNotExist: no task has the id '\\ud800'"
     assert "job of 'shop.count', which is no task" in refused["plain job"]
     assert refused["second's"].endswith("is a task of the backend 'second', not of 'default'")
     assert scenes["results"]["of_second"]["backend"] == ["second", "second"]
@@ -199,8 +215,6 @@ def test_an_alias_can_have_another_backend_which_a_worker_serves_by_its_name(sce
         assert scenes["committed elsewhere"]["value"] == 31  # it went through the outbox of the transaction
     else:
         assert (elsewhere["status"], elsewhere["args"]) == ("READY", [20])
-    assert refused["impossible id"] == "TaskResultDoesNotExist: no task has the id 'a\\x00b'"
-    assert refused["unwritable id"] == "TaskResultDoesNotExist: no task has the id '\\ud800'"
 
 
 def test_a_task_of_an_alias_with_another_backend_enqueues_tasks_of_the_default_alias_where_the_project_has_them(

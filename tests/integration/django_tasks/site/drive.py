@@ -16,7 +16,7 @@ django.setup()
 from django.core.management import call_command  # noqa: E402
 from django.db import transaction  # noqa: E402
 from django.utils import timezone  # noqa: E402
-from django_tasks import task_backends  # noqa: E402
+from task_api import task_backends  # noqa: E402
 
 from tenure import Tenure  # noqa: E402
 from tenure.errors import TenureError  # noqa: E402
