@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.core.checks import run_checks
 from django.tasks import TaskResultStatus, task, task_backends
-from django.tasks.exceptions import InvalidTask
+from django.tasks.exceptions import InvalidTask, TaskResultDoesNotExist
 from django.test import SimpleTestCase, override_settings
 from django.utils import timezone
 
@@ -59,6 +59,19 @@ class OwnCases(SimpleTestCase):
 
         assert abs(datetime.now() - result.enqueued_at) < timedelta(minutes=10)
         assert get_app().jobs.get(result.id).due_at == due.astimezone(UTC)
+
+    def test_a_result_outlives_its_arguments_with_the_priority_of_its_level(self):
+        result = task(adds).using(priority=-33, run_after=datetime.now()).enqueue(1, 2)
+        run_due(get_app())
+        get_app().jobs.forget([result.id])
+        found = result.task.get_result(result.id)
+
+        assert (found.status, found.arguments_erased, found.args, found.kwargs) == ("SUCCESSFUL", True, [], {})
+        assert (found.task.priority, found.task.run_after) == (-21, None)
+        assert found.enqueued_at <= found.started_at <= found.finished_at
+        get_app().jobs.delete([result.id])
+        with self.assertRaises(TaskResultDoesNotExist):  # noqa: PT027 - pytest is not installed there
+            result.refresh()
 
     def test_an_alias_with_faults_is_reported_by_the_system_checks(self):
         wrong = {"BACKEND": "tenure.integrations.django.tasks.TenureBackend", "QUEUES": ["no queue"]}
