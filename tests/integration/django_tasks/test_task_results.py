@@ -78,7 +78,8 @@ def site(environment: dict[str, str], *arguments: str, codes: tuple[int, ...] = 
     return done.stdout
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # four programs, one after the other, and the first run fetches Django 6
+# Four programs, one after the other; the first run fetches Django 6.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_a_result_has_the_arguments_and_the_return_value_as_json_knows_them(scenes: dict[str, Any]) -> None:
