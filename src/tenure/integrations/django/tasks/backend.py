@@ -146,7 +146,8 @@ def _replaced_url() -> str | None:
     found = current_configuration()
     if found.own_url == found.settings.url:
         return None
-    names = {each.get("OPTIONS", {}).get("backend") for each in task_backends.settings.values()}
+    aliases: Any = task_backends.settings
+    names = {each.get("OPTIONS", {}).get("backend") for each in aliases.values()}
     backends = found.settings.backends
     if found.settings.url not in {url for name, url in backends.items() if name in names}:
         return None
