@@ -38,6 +38,12 @@ def run_djangos_suite(program: Path) -> dict[str, Any]:
     return found
 
 
+def newer_django() -> tuple[Path, str]:
+    """The newer Python, and a PYTHONPATH with Django and Tenure; raises Missing."""
+    python = newer_python()
+    return python, os.pathsep.join(map(str, (_prepared(python) / "lib", _ROOT / "src")))
+
+
 def _prepared(python: Path) -> Path:
     """The folder with Django, what Tenure needs, and Django's tests; raises Missing."""
     version = _run([str(python), "-c", "import sys; print('{}{}'.format(*sys.version_info))"]).stdout.strip()
@@ -51,6 +57,8 @@ def _prepared(python: Path) -> Path:
                 _download_tests(partial)
             except subprocess.CalledProcessError as error:
                 raise Missing(f"Django {DJANGO} could not be fetched: {error.stderr.strip()[-500:]}") from error
+            except subprocess.TimeoutExpired as error:
+                raise Missing(f"Django {DJANGO} could not be fetched: {error}") from error
             partial.rename(place)
     return place
 

@@ -41,6 +41,16 @@ def test_a_job_for_redis_waits_in_the_outbox_and_workers_move_it(redis_url: str,
     assert project.python(paid).strip() == "1"
 
 
+def test_a_worker_for_another_backend_does_not_move_jobs_of_the_outbox_there(redis_url: str, tmp_path: Path) -> None:
+    tenure = {"url": redis_url, "backends": {"other": f"sqlite:///{tmp_path}/other.db"}}
+    project = DjangoProject(f"sqlite:///{tmp_path}/shop.db", tmp_path, tenure)
+    project.manage("migrate", "shop", "-v", "0")
+    project.manage("migrate", "tenure", "-v", "0")
+    project.python(ENQUEUE)
+    assert "0 done" in project.manage("tenure", "work", "--burst", "default", "emails", "--url", "other")
+    assert "3 done" in project.manage("tenure", "work", "--burst", "default", "emails")
+
+
 def test_a_job_for_redis_is_sent_after_the_commit_if_told_so(redis_url: str, tmp_path: Path) -> None:
     project = DjangoProject(f"sqlite:///{tmp_path}/shop.db", tmp_path, {"url": redis_url, "DEFER": "on_commit"})
     project.manage("migrate", "shop", "-v", "0")

@@ -1,11 +1,12 @@
 """Our own cases for the tasks of Django 6, which djangos_suite.py runs beside Django's."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.core.checks import run_checks
 from django.tasks import TaskResultStatus, task, task_backends
-from django.tasks.exceptions import InvalidTask
+from django.tasks.exceptions import InvalidTask, TaskResultDoesNotExist
 from django.test import SimpleTestCase, override_settings
+from django.utils import timezone
 
 from tenure.integrations.django import get_app
 from tenure.testing import run_due
@@ -50,14 +51,38 @@ class OwnCases(SimpleTestCase):
         assert [time.tzinfo for time in times] == [None] * 5
         assert abs(datetime.now() - result.finished_at) < timedelta(minutes=10)
 
+    def test_times_without_a_zone_are_those_of_the_setting_time_zone_whatever_zone_is_active(self):
+        with timezone.override("Asia/Tokyo"):
+            due = datetime.now() + timedelta(hours=1)
+            result = task(adds).using(run_after=due).enqueue(1, 2)
+            result.refresh()
+
+        assert abs(datetime.now() - result.enqueued_at) < timedelta(minutes=10)
+        assert get_app().jobs.get(result.id).due_at == due.astimezone(UTC)
+
+    def test_a_result_outlives_its_arguments_with_the_priority_of_its_level(self):
+        result = task(adds).using(priority=-33, run_after=datetime.now()).enqueue(1, 2)
+        run_due(get_app())
+        get_app().jobs.forget([result.id])
+        found = result.task.get_result(result.id)
+
+        assert (found.status, found.arguments_erased, found.args, found.kwargs) == ("SUCCESSFUL", True, [], {})
+        assert (found.task.priority, found.task.run_after) == (-21, None)
+        assert found.enqueued_at <= found.started_at <= found.finished_at
+        get_app().jobs.delete([result.id])
+        with self.assertRaises(TaskResultDoesNotExist):  # noqa: PT027 - pytest is not installed there
+            result.refresh()
+
     def test_an_alias_with_faults_is_reported_by_the_system_checks(self):
         wrong = {"BACKEND": "tenure.integrations.django.tasks.TenureBackend", "QUEUES": ["no queue"]}
-        broker = {**wrong, "QUEUES": [], "OPTIONS": {"backend": "beanstalk://localhost"}}
+        broker = {**wrong, "QUEUES": [], "OPTIONS": {"backend": "redis://:secret@localhost"}}
         with override_settings(TASKS={"default": {**wrong, "OPTIONS": {"backends": "x"}}, "broker": broker}):
             found = {message.id: str(message) for message in run_checks() if message.id[:9] in CHECKS}
 
-        assert sorted(found) == ["tenure.E102", "tenure.E103", "tenure.W101"]
+        assert sorted(found) == ["tenure.E102", "tenure.E103", "tenure.E104"]
         assert "Did you mean 'backend'?" in found["tenure.E102"]
+        assert "TENURE['backends'] does not have" in found["tenure.E104"]
+        assert "secret" not in found["tenure.E104"]
 
     def test_the_backend_supports_everything_that_django_asks_about(self):
         backend = task_backends["default"]

@@ -17,6 +17,7 @@ from django.conf import settings as django_settings
 from tenure.errors import SettingsError
 from tenure.integrations.django.database_url import IN_MEMORY, database_url, is_same_database
 from tenure.settings import Settings, load_with_origins
+from tenure.settings.environment import COMMAND_URL
 from tenure.suggestions import nearest
 
 Deferral = Literal["outbox", "on_commit", "never"]
@@ -47,6 +48,7 @@ class Configuration:
     """The arguments of the app.
 
     `in_database` means that its URL follows from DATABASES, `derives_keys` that its keys follow from SECRET_KEY.
+    `own_url` is the URL without the option `--url` of a command.
     """
 
     options: DjangoOptions
@@ -54,6 +56,7 @@ class Configuration:
     in_database: bool
     derives_keys: bool
     settings: Settings
+    own_url: str
 
     @property
     def uses_database(self) -> bool:
@@ -67,6 +70,12 @@ class Configuration:
         urls = {self.settings.url, *self.settings.backends.values()}
         elsewhere = [url for url in urls if not is_same_database(url, self.options.database)]
         return self.options.defer == "outbox" and any(not url.startswith(IN_PROCESS) for url in elsewhere)
+
+    @property
+    def moves_outbox(self) -> bool:
+        """Whether a worker may move the jobs of the outbox: those without a name of a backend go to its own URL."""
+        own = self.settings.url == self.own_url or is_same_database(self.own_url, self.options.database)
+        return self.uses_outbox and own
 
 
 def configuration() -> Configuration:
@@ -84,7 +93,9 @@ def configuration() -> Configuration:
     derives_keys = "keys" not in loaded.origins
     if derives_keys:
         arguments["keys"] = derived_keys()
-    found = Configuration(options, arguments, in_database, derives_keys, _loaded(arguments))
+    settings = _loaded(arguments)
+    own_url = _own_url(arguments, options.database) if COMMAND_URL in os.environ else settings.url
+    found = Configuration(options, arguments, in_database, derives_keys, settings, own_url)
     if not found.uses_outbox or "outboxes" in loaded.origins:
         return found
     arguments["outboxes"] = (database_url(options.database),)
@@ -93,6 +104,14 @@ def configuration() -> Configuration:
 
 def _loaded(arguments: Mapping[str, Any]) -> Settings:
     return load_with_origins(arguments, os.environ).settings
+
+
+def _own_url(arguments: Mapping[str, Any], alias: str) -> str:
+    without_option = {name: value for name, value in os.environ.items() if name != COMMAND_URL}
+    loaded = load_with_origins(arguments, without_option)
+    if "url" not in loaded.origins:
+        loaded = load_with_origins({**arguments, "url": database_url(alias)}, without_option)
+    return loaded.settings.url
 
 
 def django_options(given: Mapping[str, Any]) -> DjangoOptions:

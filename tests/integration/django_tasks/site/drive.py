@@ -16,7 +16,7 @@ django.setup()
 from django.core.management import call_command  # noqa: E402
 from django.db import transaction  # noqa: E402
 from django.utils import timezone  # noqa: E402
-from django_tasks import task_backends  # noqa: E402
+from task_api import task_backends  # noqa: E402
 
 from tenure import Tenure  # noqa: E402
 from tenure.errors import TenureError  # noqa: E402
@@ -51,6 +51,7 @@ def enqueue():
         "other": tasks.add.using(unique=True).enqueue(7, b=9),
         "of_second": tasks.add.using(backend="second", queue_name="emails").enqueue(3),
         "elsewhere": tasks.add.using(backend="elsewhere").enqueue(20),
+        "nested": tasks.enqueues_another.using(backend="elsewhere").enqueue(),
         "cancelled": tasks.add.using(run_after=later).enqueue(4),
         **{name: tasks.in_order.using(priority=priority).enqueue(name) for name, priority in ORDER.items()},
     }
@@ -88,6 +89,8 @@ def refusals(tasks):
         "unique": lambda: tasks.add.using(unique=3),
         "queue": lambda: tasks.add.using(backend="second", queue_name="no queue"),
         "unknown id": lambda: tasks.add.get_result("123"),
+        "impossible id": lambda: tasks.add.get_result("a\0b"),
+        "unwritable id": lambda: tasks.add.get_result("\ud800"),
         "plain job": lambda: tasks.add.get_result(get_app().define("shop.count").dispatch()),
         "second's": lambda: task_backends["default"].get_result(
             tasks.add.using(backend="second", run_after=timedelta(hours=1)).enqueue(3).id
@@ -110,6 +113,7 @@ def in_transaction():
     with transaction.atomic():
         kept = tasks.add.enqueue(5)
         inside = refusal(lambda: tasks.add.get_result(kept.id))
+        elsewhere = tasks.add.using(backend="elsewhere").enqueue(30)
     try:
         with transaction.atomic():
             lost = tasks.add.enqueue(6)
@@ -118,15 +122,17 @@ def in_transaction():
         pass
     return {
         "inside": inside,
+        "elsewhere": elsewhere.id,
         "committed": refusal(lambda: tasks.add.get_result(kept.id)),
         "rolled back": refusal(lambda: tasks.add.get_result(lost.id)),
     }
 
 
 def read(ids):
+    aliases = {"of_second": "second", "elsewhere": "elsewhere", "nested": "elsewhere"}
     found = {}
     for name, id in ids.items():
-        alias = {"of_second": "second", "elsewhere": "elsewhere"}.get(name, "default")
+        alias = aliases.get(name, "default")
         found[name] = shown(task_backends[alias].get_result(id))
     return found
 
@@ -176,5 +182,9 @@ if __name__ == "__main__":
             told["states"] = states(told["forged"])
         told["transaction"] = in_transaction()
     else:
-        told = {"results": read(told["ids"]), "states": states(told["forged"])}
+        committed = task_backends["elsewhere"].get_result(told["transaction"]["elsewhere"])
+        results = read(told["ids"])
+        inner = refusal(lambda: task_backends["default"].get_result(results["nested"]["value"]))
+        more = {"committed elsewhere": shown(committed), "inner": inner}
+        told = {"results": results, "states": states(told["forged"]), **more}
     print(json.dumps(told))  # noqa: T201

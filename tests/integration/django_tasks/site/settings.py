@@ -12,9 +12,13 @@ BACKEND = "tenure.integrations.django.tasks.TenureBackend"
 TASKS = {
     "default": {"BACKEND": BACKEND, "QUEUES": QUEUES, "OPTIONS": {"modules": ["shop.letters"]}},
     "second": {"BACKEND": BACKEND, "QUEUES": []},
-    "elsewhere": {"BACKEND": BACKEND, "OPTIONS": {"backend": f"sqlite:///{os.environ['SITE_FOLDER']}/elsewhere.db"}},
+    "elsewhere": {"BACKEND": BACKEND, "OPTIONS": {"backend": "elsewhere"}},
 }
-TENURE = {"retention": {"payloads": 7}, "queues": QUEUES}
+TENURE = {
+    "retention": {"payloads": 7},
+    "queues": QUEUES,
+    "backends": {"elsewhere": f"sqlite:///{os.environ['SITE_FOLDER']}/elsewhere.db"},
+}
 if "SITE_BACKEND" in os.environ:
     TENURE["url"] = os.environ["SITE_BACKEND"]
 if "SITE_STORE" in os.environ:
@@ -33,4 +37,10 @@ if given.startswith("postgresql:"):
         }
     }
 else:
-    DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": f"{given}/site.sqlite3"}}
+    DATABASES = {
+        "default": {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": f"{given}/site.sqlite3",
+            "TEST": {"NAME": f"{given}/test.sqlite3"},  # Django never closes a connection to a database in memory
+        }
+    }

@@ -11,7 +11,7 @@ from tenure import Tenure
 from tenure.definition.job import Job, JobOptions, new_id
 from tenure.definition.limits import check_key, check_queue
 from tenure.errors import InvalidJob, JobNotFound
-from tenure.integrations.django.current_app import app_without_jobs, get_app
+from tenure.integrations.django.current_app import app_without_jobs, current_configuration, get_app
 from tenure.integrations.django.job_connections import in_transaction
 from tenure.integrations.django.tasks import known
 from tenure.integrations.django.tasks.api import (
@@ -19,6 +19,7 @@ from tenure.integrations.django.tasks.api import (
     InvalidTask,
     Task,
     TaskResultDoesNotExist,
+    task_backends,
     task_enqueued,
 )
 from tenure.integrations.django.tasks.checks import check_alias
@@ -29,7 +30,7 @@ from tenure.integrations.django.tasks.task import TenureTask, TenureTaskResult, 
 
 
 class TenureBackend(BaseTaskBackend):
-    """`OPTIONS["backend"]` is another backend for the jobs, a URL or a name in TENURE["backends"].
+    """`OPTIONS["backend"]` is another backend for the jobs, a name in TENURE["backends"].
 
     `OPTIONS["modules"]` are modules with tasks, beside the modules `tasks` of installed apps.
     """
@@ -47,7 +48,7 @@ class TenureBackend(BaseTaskBackend):
 
     @property
     def stored(self) -> StoredTasks:
-        return StoredTasks(self.app, self.options.get("backend"))
+        return StoredTasks(self.app, self.options.get("backend") or _replaced_url())
 
     def validate_task(self, task: Task) -> None:
         """As every backend; it also checks what Tenure knows, and makes the task known to workers in this process."""
@@ -80,9 +81,11 @@ class TenureBackend(BaseTaskBackend):
 
     def get_result(self, result_id: str) -> TenureTaskResult:
         """The task with this id, as it is now; raises TaskResultDoesNotExist if this alias has none."""
-        stored = self.stored
+        stored, id = self.stored, str(result_id)
+        if not id.isprintable():  # it may come from the path of a request, and some servers refuse to look for it
+            raise TaskResultDoesNotExist(f"no task has the id {id!r}")
         try:
-            record = stored.jobs.record(str(result_id))
+            record = stored.jobs.record(id)
         except JobNotFound as error:
             hint = "; what this transaction enqueues can be read after the commit" if in_transaction() else ""
             raise TaskResultDoesNotExist(f"{error}{hint}") from error
@@ -91,9 +94,7 @@ class TenureBackend(BaseTaskBackend):
             get_app()  # it imports the modules with tasks, which this process may not have done yet
             task = known.find(record.handler)
         if task is None:
-            raise TaskResultDoesNotExist(
-                f"{result_id} is a job of {record.handler!r}, which is no task that is known here"
-            )
+            raise TaskResultDoesNotExist(f"{id} is a job of {record.handler!r}, which is no task that is known here")
         return stored_result(record, task, stored, self.alias)
 
     def check(self, **kwargs: Any) -> Iterable[CheckMessage]:
@@ -116,7 +117,7 @@ class TenureBackend(BaseTaskBackend):
     def _job(self, task: Task, result: TenureTaskResult, facts: TaskFacts) -> Job:
         at = result.task.run_after
         if at is not None and timezone.is_naive(at):
-            at = timezone.make_aware(at)
+            at = timezone.make_aware(at, timezone.get_default_timezone())
         options: JobOptions = {
             **job_options(task),
             "queue": task.queue_name,
@@ -135,3 +136,19 @@ class TenureBackend(BaseTaskBackend):
         except TaskResultDoesNotExist:  # it is in the open transaction, which no other connection can read
             object.__setattr__(result, "id", id)
             return result
+
+
+def _replaced_url() -> str | None:
+    """The URL of the project in a worker whose `--url` names the backend of an alias; else None.
+
+    A task of that alias may enqueue tasks of the others, which belong where all other processes look for them.
+    """
+    found = current_configuration()
+    if found.own_url == found.settings.url:
+        return None
+    aliases: Any = task_backends.settings
+    names = {each.get("OPTIONS", {}).get("backend") for each in aliases.values()}
+    backends = found.settings.backends
+    if found.settings.url not in {url for name, url in backends.items() if name in names}:
+        return None
+    return next((name for name, url in backends.items() if url == found.own_url), found.own_url)

@@ -8,6 +8,7 @@ from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning
 
 from tenure import Tenure
+from tenure.backends.url import without_secrets
 from tenure.definition.limits import is_queue
 from tenure.errors import TenureError
 from tenure.suggestions import nearest
@@ -42,16 +43,26 @@ def check_alias(backend: Alias) -> Iterator[CheckMessage]:
         if not is_queue(queue):
             hint = "Use 1 to 100 letters, digits, '.', '_' or '-', starting with a letter or digit."
             yield Error(f"{where}['QUEUES'] has {queue!r}, which cannot name a queue.", hint=hint, id="tenure.E103")
-    yield from _check_results(backend, where)
+    yield from _check_backend(backend, where)
 
 
-def _check_results(backend: Alias, where: str) -> Iterator[CheckMessage]:
+def _check_backend(backend: Alias, where: str) -> Iterator[CheckMessage]:
     try:
         settings = backend.app.settings
     except (TenureError, ValueError):
         return  # the checks of the integration say why
     name = backend.options.get("backend")
-    scheme = urlsplit(settings.url if name is None else settings.backends.get(name, name)).scheme
+    if name is not None and name not in settings.backends:
+        guess = nearest(str(name), settings.backends)
+        hint = (
+            f"Did you mean {guess!r}?" if guess else "Name it there: the outbox, `migrate` and workers need its name."
+        )
+        text = (
+            f"{where}['OPTIONS']['backend'] is {without_secrets(str(name))!r}, which TENURE['backends'] does not have."
+        )
+        yield Error(text, hint=hint, id="tenure.E104")
+        return
+    scheme = urlsplit(settings.url if name is None else settings.backends[name]).scheme
     if scheme in _WITHOUT_WAITING_JOBS:
         yield Warning(
             f"{where} is on a {scheme} broker, which cannot find a waiting task.",

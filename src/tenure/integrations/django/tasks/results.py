@@ -103,7 +103,7 @@ def django_time(moment: datetime | None) -> datetime | None:
     """A time as Django gives it: in UTC, or without a zone where USE_TZ is off."""
     if moment is None or settings.USE_TZ:
         return moment
-    naive: datetime = timezone.make_naive(moment)
+    naive: datetime = timezone.make_naive(moment, timezone.get_default_timezone())  # as `timezone.now()` gives it
     return naive
 
 

@@ -1,6 +1,6 @@
 """A module with a task that is not called `tasks`."""
 
-from django_tasks import task
+from task_api import task
 
 
 @task

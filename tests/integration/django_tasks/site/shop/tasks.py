@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 
 from django.dispatch import receiver
-from django_tasks import task
-from django_tasks.signals import task_enqueued, task_finished, task_started
+from task_api import task, task_enqueued, task_finished, task_started
 
 HERE = Path(os.environ["SITE_FOLDER"])
 
@@ -99,6 +98,11 @@ def kills_its_process():
 @task(timeout=0.3)
 def too_slow():
     time.sleep(60)
+
+
+@task
+def enqueues_another():
+    return add.enqueue(40).id
 
 
 @task

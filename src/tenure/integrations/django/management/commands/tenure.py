@@ -63,7 +63,7 @@ def run(prog_name: str, arguments: Sequence[str], check: Any, start: list[str] |
     given = list(arguments)
     use_url(given)
     check(given[0] if given else "")
-    if given[:1] == ["work"] and current_configuration().uses_outbox and "--with-outbox" not in given:
+    if given[:1] == ["work"] and current_configuration().moves_outbox and "--with-outbox" not in given:
         given.insert(1, "--with-outbox")  # not at the end, which may follow a `--`
     connections.close_all()  # a process that the command forks must not share them
     cli(args=["--app", LOCATION, *given], prog_name=prog_name, obj=start)
