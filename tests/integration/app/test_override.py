@@ -64,6 +64,15 @@ def overridden(untouched, real, clock):
         yield real
 
 
+def test_jobs_outlive_a_close_inside_the_block(real, send, untouched):
+    """A web application that a test starts and ends closes the app at its end."""
+    with real.override("memory://"):
+        with real:
+            handle = send.enqueue(42)
+        run_due(real)
+        assert handle.result(timeout=0) == "sent 42"
+
+
 def test_jobs_of_functions_decorated_before_wait_and_run_in_the_override(overridden, send):
     send.enqueue(user_id=1)
     send.using(delay="10m").enqueue(user_id=2)
