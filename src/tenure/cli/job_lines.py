@@ -59,10 +59,9 @@ class JobLines:
         """Show these jobs, or count them."""
         with self._lock:
             self._begin_second(now, len(settlements))
-            shown = self._count(settlements) if self.are_too_many else settlements
-            for each in shown:
-                if each.reason != UNSTARTED:
-                    self._show(each, now)
+            started = [each for each in settlements if each.reason != UNSTARTED]
+            for each in self._count(started) if self.are_too_many else started:
+                self._show(each, now)
 
     def tick(self, now: float) -> None:
         """Say how many jobs were not shown, once they are few again; to be called a few times per second."""

@@ -27,7 +27,7 @@ from tenure.worker.guard_holder import GuardHolder, LeaseKey
 from tenure.worker.inbox import HeldLeases
 from tenure.worker.logs import log_outcomes
 from tenure.worker.logs import logger as outcome_logger
-from tenure.worker.pipeline import settlements_of
+from tenure.worker.pipeline import UNSTARTED, settlements_of
 from tenure.worker.roles import GrowingDelay
 
 logger = logging.getLogger(__name__)
@@ -224,7 +224,8 @@ class Settler:
 
     def _count(self, settled: Sequence[Verdict]) -> tuple[Settlement, ...]:
         settlements = settlements_of(settled)
-        self.tally.update([each.status for each in settlements])
+        # A job that goes back unstarted keeps its place and is leased again: nothing became of it yet.
+        self.tally.update([each.status for each in settlements if each.reason != UNSTARTED])
         return settlements
 
     def _report(self, settlements: tuple[Settlement, ...], lost: Sequence[Lease]) -> None:

@@ -125,9 +125,12 @@ def test_a_flood_of_failures_is_cut_each_second_and_counted(lines, written):
     assert written[-1] == "… and 312 more failures"
 
 
-def test_jobs_that_go_back_unstarted_are_not_shown(lines, written):
-    lines.add([job(Status.POSTPONED, "unstarted", handler=None)], now=0)
-    assert written == []
+def test_jobs_that_go_back_unstarted_are_neither_shown_nor_counted(lines, written):
+    unstarted = job(Status.POSTPONED, "unstarted", handler=None)
+    lines.add([unstarted], now=0)
+    lines.add([*[job()] * 30, unstarted], now=0.5)
+    lines.tick(now=2.7)
+    assert written == ["… 30 done"]
 
 
 def test_a_second_that_followed_no_other_has_no_previous_count():

@@ -15,6 +15,7 @@ from tenure.guards.store import MemoryStore
 from tenure.testing import FakeClock
 from tenure.worker.guard_holder import GuardHolder
 from tenure.worker.inbox import HeldLeases
+from tenure.worker.pipeline import UNSTARTED
 from tenure.worker.settler import LONG_JOB_BATCH_SIZE, Settler
 from tests.support.call_counter import calls_of
 
@@ -52,6 +53,15 @@ def settle(backend, verdicts, events):
     settler.stop()
     settler.run()
     return settler
+
+
+def test_jobs_that_go_back_unstarted_are_not_counted(events):
+    backend = MemoryBackend()
+    unstarted, postponed = leased(backend, 2)
+
+    settler = settle(backend, [Nack(lease=unstarted, reason=UNSTARTED), Nack(lease=postponed, delay=5.0)], events)
+
+    assert settler.tally == {Status.POSTPONED: 1}
 
 
 def test_every_kind_of_verdict_reaches_its_verb(events):
