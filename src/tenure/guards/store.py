@@ -28,11 +28,19 @@ class KeyUpdate(Struct, frozen=True, gc=False):
     wake: int = 0
 
 
+class Wait(NamedTuple):
+    """The caller has to wait for this key, until then if the key does not change before."""
+
+    key: str
+    until: int
+
+
 class Decision(NamedTuple):
     """The answer to the caller, and an update for each key; None leaves a key unchanged."""
 
     answer: Any
     updates: Sequence[KeyUpdate | None] = ()
+    wait: Wait | None = None
 
 
 Decide = Callable[[Sequence[bytes | None], int], Decision]
@@ -97,14 +105,26 @@ def apply_changes(changes: Iterable[Change], rows: Mapping[str, Row], now: int) 
     wakes: dict[str, int] = {}
     for change in changes:
         current = [written.get(key) or rows.get(key) or _EMPTY for key in change.keys]
-        answer, updates = change.decide([row.current(now) for row in current], now)
+        answer, updates, wait = change.decide([row.current(now) for row in current], now)
         answers.append(answer)
+        if wait is not None:
+            _record_wait(wait, written, rows, now)
         for key, row, update in zip(change.keys, current, updates, strict=False):
             if update is not None:
                 written[key] = Row(update.state, update.expires, update.wake_at, row.waiting)
                 if update.wake and row.waiting:
                     wakes[key] = min(WAKE_ALL, wakes.get(key, 0) + update.wake)
     return Effects(answers, written, wakes)
+
+
+def _record_wait(wait: Wait, written: dict[str, Row], rows: Mapping[str, Row], now: int) -> None:
+    """Let a job park under a key that has room by its state, which another job with a higher limit has written.
+
+    Without it the job would not be parked: it would be leased and refused again at once, until the key changes.
+    """
+    row = written.get(wait.key) or rows.get(wait.key) or _EMPTY
+    if row.wake_at <= now < wait.until:
+        written[wait.key] = replace(row, wake_at=wait.until)
 
 
 def lapsed_in(rows: Mapping[str, Row], now: int) -> list[Hold]:

@@ -45,8 +45,8 @@ def _timed(change: Change) -> Change:
     """The same, but the answer is the time at which it was let through."""
 
     def decide(states: Sequence[bytes | None], now: int) -> Decision:
-        answer, steps = change.decide(states, now)
-        return Decision(now if answer is None else None, steps)
+        decision = change.decide(states, now)
+        return decision._replace(answer=now if decision.answer is None else None)
 
     return Change(change.keys, decide)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tenure.backends.messages import Abandon, Ack, Lease, Nack, Park, suspects_key
 from tenure.guards.concurrency_limit import ConcurrencyLimit
-from tenure.guards.guard import Ending, Guard, settle_guards, take_guards
+from tenure.guards.guard import Ending, Guard, forget_keys, settle_guards, take_guards
 from tenure.guards.idempotency import Idempotency
 from tenure.guards.rate_limit import Rate, RateLimit
 from tenure.guards.states import Holder
@@ -290,6 +290,27 @@ class ParkingTests:
         wait = backend.parking.wake([bucket.key], 10)[bucket.key]
         assert numbers(take(backend, 4)) == [1, 2]
         assert 0 < wait <= 1.1
+
+    @needs("parking")
+    @pytest.mark.parametrize(
+        ("wide", "narrow"),
+        [
+            (ConcurrencyLimit("most:key:k", 2), ConcurrencyLimit("most:key:k", 1)),
+            (RateLimit("rate:key:k", Rate(2, 60, 2)), RateLimit("rate:key:k", Rate(1, 60))),
+        ],
+        ids=["slots", "rate"],
+    )
+    def test_a_job_waits_for_a_key_that_is_free_under_a_higher_limit_only(
+        self, backend: FullBackend, wide: Guard, narrow: Guard
+    ) -> None:
+        """Else the worker would lease it again and again: jobs of one key may have different limits."""
+        hold(backend, wide)
+        (lease,) = put_and_take(backend, make(1))
+        (refusal,) = backend.guards.change([take_guards([narrow], holder(lease))])
+        park(backend, [lease], refusal.key)
+        assert take(backend) == []
+        backend.guards.change([forget_keys(wide.key)])
+        assert numbers(take(backend)) == [1]
 
     @needs("parking")
     def test_nobody_is_waited_for_when_the_last_waiter_is_gone(
