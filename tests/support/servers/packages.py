@@ -46,12 +46,15 @@ def fetch_release(packages: Sequence[str], release: str, into: Path) -> None:
 
 
 def _mirror() -> str:
-    """Where this machine has Debian's packages from."""
+    """Where this machine has Debian's packages from; raises OSError."""
     codename = platform.freedesktop_os_release().get("VERSION_CODENAME")
     target = ["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE)", "Created-By: Packages"]
     found = subprocess.run(target, capture_output=True, text=True, check=False).stdout.split("\n")
     sites = [site for site, _, release in (line.partition(" ") for line in found) if release == codename]
-    return next((site for site in sites if site.rstrip("/").endswith("/debian")), "http://deb.debian.org/debian")
+    mirror = next((site for site in sites if site.rstrip("/").endswith("/debian")), None)
+    if mirror is None:
+        raise OSError("apt-get names no place that has the packages of Debian")
+    return mirror
 
 
 def _unpack(packages: Sequence[str], into: Path, apt: list[str]) -> None:
