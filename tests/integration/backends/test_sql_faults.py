@@ -8,10 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from tenure.backends.messages import Abandon, Ack, Message, Nack
 from tenure.backends.sql import migrations
+from tenure.backends.sql.postgresql.connection import PostgresConnection
 from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
 from tenure.errors import BackendUnavailable, Unstorable
@@ -73,6 +75,23 @@ def test_a_connection_that_was_cut_while_it_was_idle_is_replaced(backend, proxy)
     leases = take(backend)
     proxy.reset()
     assert backend.ack([Ack(lease=lease) for lease in leases]) == []
+
+
+def test_a_connection_of_postgresql_that_still_waits_for_an_answer_is_not_used_again(postgres_url, monkeypatch):
+    """Where a socket breaks at an unlucky moment, the driver reports it and does not yet call the connection closed."""
+    with closing(open_backend(postgres_url, SystemClock())) as backend:
+        backend.put([make(1)])
+        real, sent = PostgresConnection.wait, []
+
+        def wait(connection, steps, *options):
+            if not sent:
+                sent.append(next(steps))
+                raise psycopg.OperationalError("connection socket closed")
+            return real(connection, steps, *options)
+
+        monkeypatch.setattr(PostgresConnection, "wait", wait)
+        assert len(take(backend)) == 1
+        assert backend.put([make(2)]) == ["job-0002"]
 
 
 def test_a_put_whose_answer_is_lost_is_stored_once(backend, proxy, witness):

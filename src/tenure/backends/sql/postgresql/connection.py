@@ -16,7 +16,7 @@ import psycopg
 from psycopg import IsolationLevel
 from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.pq import Format
+from psycopg.pq import Format, TransactionStatus
 
 from tenure.backends.sql.connections import IDLE_TRANSACTION_SECONDS, Connections, back_off
 from tenure.backends.sql.dialect import Rows
@@ -238,7 +238,8 @@ class PostgresExecutor:
                     raise self._server.unavailable(error) from error
                 back_off(attempt)
             except psycopg.Error as error:
-                if not connection.closed:
+                # A connection may be broken and not closed: it still waits for the answer to its statement.
+                if connection.info.transaction_status == TransactionStatus.IDLE:
                     self._connections.give(connection)
                     raise self._refusal(error) from error
                 self._connections.drop(connection)
