@@ -553,6 +553,9 @@ def test_the_relay_goes_on_after_its_connection_was_cut(app, request, tmp_path):
 
 
 def test_a_burst_leaves_the_report_of_an_outage_to_its_caller(app, tmp_path, caplog):
+    for logger in logging.Logger.manager.loggerDict.values():  # as logging.config does in an application
+        logger.disabled = False
+
     with pytest.raises(BackendUnavailable):
         app.outboxes.on(f"sqlite:///{tmp_path}/absent.db").move()
 

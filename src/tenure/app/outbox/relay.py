@@ -22,9 +22,8 @@ from tenure.events import Listeners, OutboxRelayed
 from tenure.worker.roles import GrowingDelay, OutageLog
 
 logger = logging.getLogger(__name__)
-# `drain` reports outages to its caller instead.
-_unlogged = logging.getLogger(f"{__name__}.unlogged")
-_unlogged.disabled = True
+# For `drain`, which reports outages to its caller. No configuration of logging reaches a logger that is made like this.
+_unlogged = logging.Logger(f"{__name__}.unlogged", logging.CRITICAL + 1)
 
 CLAIM_SECONDS = 60.0  # after a killed relay its rows wait so long; a put of a batch takes less
 # Of a backend that does not recognise an id: so many jobs may run twice after a relay was killed.
