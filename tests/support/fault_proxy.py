@@ -109,9 +109,9 @@ class FaultProxy:
 
     async def _end(self) -> None:
         self._listener.close()
-        await self._abort()
-        if others := asyncio.all_tasks() - {asyncio.current_task()}:
-            await asyncio.wait(others, timeout=5)
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await self._abort()  # again and again: a connection to the server may have been on its way
+            await asyncio.wait(others, timeout=0.1)
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=10)
