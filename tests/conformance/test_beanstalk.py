@@ -28,7 +28,7 @@ class BeanstalkClock(BrokerClock):
 class TestBeanstalk(BackendConformance):
     capabilities = frozenset({"queues", "dead_letters", "Shared"})
     lacks = frozenset({"UniqueIds", "LingeringLeases"})
-    expected_skips = 205
+    expected_skips = 206
 
     @pytest.fixture
     def clock(self, beanstalk_url):

@@ -56,7 +56,7 @@ def warm(address, broker_clock):
 class TestServiceBus(BackendConformance):
     capabilities = frozenset({"dead_letters", "Shared"})
     lacks = frozenset({"UniqueIds", "LingeringLeases", "Places", "AddedLetters"})
-    expected_skips = 216
+    expected_skips = 217
 
     @pytest.fixture
     def clock(self, broker_clock):

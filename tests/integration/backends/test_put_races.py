@@ -11,13 +11,13 @@ from tenure.backends.messages import Abandon, Ack, Message
 from tenure.backends.records import NewDeadLetter
 from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
-from tenure.guards.store import Change
+from tenure.guards.store import Change, Decision
 from tests.support.servers.fixtures import _login
 from tests.support.waiting import WAIT_SECONDS
 
 AGAIN = Message(id="again", queue="mail", body=b"{}", handler="greet")
 NEW = Message(id="new", queue="mail", body=b"{}", handler="greet")
-NO_CHANGE = Change(("nothing",), lambda states, _: (None, states))
+NO_CHANGE = Change(("nothing",), lambda _states, _now: Decision(None))
 ROUNDS = 40
 
 

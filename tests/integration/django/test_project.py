@@ -28,7 +28,7 @@ def test_the_integration_works_on_sqlite_and_leaves_the_real_database_alone(tmp_
 
 def test_the_integration_works_on_sqlite_in_memory_which_django_uses_by_default(tmp_path: Path) -> None:
     variables = {"PROJECT_IN_MEMORY": "1"}
-    run(DjangoProject(f"sqlite:///{tmp_path}/real.db", tmp_path, variables=variables), ABOUT_DATABASES, skipped=12)
+    run(DjangoProject(f"sqlite:///{tmp_path}/real.db", tmp_path, variables=variables), ABOUT_DATABASES, skipped=15)
     assert not (tmp_path / "real.db").exists()
 
 
