@@ -35,10 +35,11 @@ def test_the_log_is_written_ahead_and_durable_unless_asked_otherwise(
     options, synchronous, connections, tmp_path, clock
 ):
     with closing(open_backend(f"sqlite:///{tmp_path}/jobs.db{options}", clock)):
-        (connection,) = connections
-        assert pragma(connection, "journal_mode") == "wal"
-        assert pragma(connection, "synchronous") == synchronous
-        assert pragma(connection, "wal_autocheckpoint") == 0
+        writing, reading = connections
+        assert pragma(writing, "journal_mode") == "wal"
+        assert pragma(writing, "synchronous") == synchronous
+        assert pragma(writing, "wal_autocheckpoint") == 0
+        assert pragma(reading, "query_only") == 1
 
 
 def test_the_journal_mode_of_a_file_stays_if_asked(connections, tmp_path, clock):
@@ -134,7 +135,7 @@ def test_a_closed_backend_opens_again_when_it_is_used_again(tmp_path, clock, mes
 def test_a_full_disk_refuses_the_put_keeps_the_rest_and_recovers(connections, tmp_path, clock, message):
     with closing(open_backend(f"sqlite:///{tmp_path}/jobs.db", clock)) as backend:
         backend.put([message(1)])
-        (connection,) = connections
+        connection = connections[0]
         pages = pragma(connection, "page_count")
         connection.execute(f"PRAGMA max_page_count = {pages + 2}")
         with pytest.raises(BackendUnavailable, match="full"):

@@ -1,6 +1,8 @@
 """A transaction on a SQLite file is atomic, whatever other processes write at the same time."""
 
+import fcntl
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -9,6 +11,7 @@ from tenure.backends.messages import Ack
 from tenure.backends.url import open_backend
 from tenure.errors import Unstorable
 from tenure.events import Run
+from tests.support.waiting import WAIT_SECONDS, eventually
 
 
 @pytest.fixture
@@ -49,6 +52,27 @@ def test_a_job_that_joins_a_transaction_while_others_are_claimed_is_not_taken_al
 
     assert (len(first), urgent.id in ids(first)) == (2, False)
     assert ids(backend.lease(["mail"], limit=10, seconds=60)) == [urgent.id]
+
+
+def test_a_thread_reads_while_another_waits_for_the_transaction_of_the_application(backend, theirs, message, tmp_path):
+    """The thread that reads may be the one that must commit, as in a view or a job of a web application."""
+    theirs.execute("BEGIN IMMEDIATE")
+    with ThreadPoolExecutor(1) as threads, (tmp_path / "jobs.db-slot").open("rb") as slot:
+        waiting = threads.submit(backend.put, [message(1)])
+        eventually(lambda: is_locked(slot))
+        assert backend.jobs.find(message(1).id) is None
+        theirs.execute("COMMIT")
+        assert waiting.result(WAIT_SECONDS) == [message(1).id]
+    assert backend.jobs.find(message(1).id).state == "ready"
+
+
+def is_locked(file):
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return False
 
 
 def plain(lease):

@@ -1,4 +1,7 @@
-"""Database: one SQLite connection, shared by the threads of a process under one lock.
+"""Database: two SQLite connections, shared by the threads of a process: one writes, one reads, each under its lock.
+
+A thread that waits for another writer holds the lock of the first connection, perhaps for long. The other threads read
+meanwhile: one of them may have to read before it commits the transaction that is waited for.
 
 It uses the write-ahead log, full durability unless the URL asks otherwise, and one checkpoint at a time: SQLite before
 3.51.3 may corrupt a file when several connections checkpoint. So automatic checkpoints are off, and the process that
@@ -78,10 +81,12 @@ class Database:
         self.log = path.with_name(f"{path.name}-wal")
         self._synchronous = synchronous
         self._lock = threading.RLock()
-        self._pid = 0
+        self._read_lock = threading.Lock()  # a thread that holds it never waits for the other lock
+        self._pid = self._reader_pid = 0
         self._checkpoint_after = 64
         self._writes = self._checkpoint_after  # also after the first write: a producer may end after it
         self._connection: sqlite3.Connection
+        self._reader: sqlite3.Connection
         self._write_lock: WriteLock
         _databases.add(self)
         try:
@@ -91,10 +96,10 @@ class Database:
             raise
 
     def read(self, statement: str, parameters: Any = ()) -> list[Any]:
-        """Every row of a query."""
-        with self._lock:
+        """Every row of a query, of what is committed."""
+        with self._read_lock:
             try:
-                return self._own_connection().execute(statement, parameters).fetchall()
+                return self._own_reader().execute(statement, parameters).fetchall()
             except sqlite3.Error as error:
                 self.explain(error)
                 raise
@@ -161,34 +166,52 @@ class Database:
                 self._lock.release()
 
     def close(self) -> None:
-        with self._lock:
-            if self._pid == os.getpid():
-                self._connection.close()
-                self._write_lock.close()
-            self._pid = 0
+        with self._lock, self._read_lock:
+            self._close()
 
     def close_for_fork(self) -> None:
         """Close; no thread can open it again before `reopen_after_fork`."""
         self._lock.acquire()
-        self.close()
+        self._read_lock.acquire()
+        self._close()
 
     def reopen_after_fork(self) -> None:
+        self._read_lock.release()
         self._lock.release()
+
+    def _close(self) -> None:
+        if self._reader_pid == os.getpid():
+            self._reader.close()
+        if self._pid == os.getpid():
+            self._connection.close()
+            self._write_lock.close()
+        self._pid = self._reader_pid = 0
 
     def _own_connection(self) -> sqlite3.Connection:
         if self._pid != os.getpid():
             self._connect()
         return self._connection
 
+    def _own_reader(self) -> sqlite3.Connection:
+        if self._reader_pid != os.getpid():
+            self._reader = self._open()
+            self._reader.execute("PRAGMA query_only = ON")
+            self._reader_pid = os.getpid()
+        return self._reader
+
+    def _open(self) -> sqlite3.Connection:
+        _create_for_owner(self.path)
+        connection = sqlite3.connect(
+            self.path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=64
+        )
+        connection.text_factory = _text
+        return connection
+
     def _connect(self) -> None:
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
             oldest = ".".join(map(str, _OLDEST_SQLITE))
             raise BackendUnavailable(f"SQLite {sqlite3.sqlite_version} is too old: Tenure needs {oldest} or newer")
-        _create_for_owner(self.path)
-        self._connection = sqlite3.connect(
-            self.path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=64
-        )
-        self._connection.text_factory = _text
+        self._connection = self._open()
         with ExitStack() as undo:
             undo.callback(self._connection.close)
             mode = self._connection.execute("PRAGMA journal_mode").fetchone()
