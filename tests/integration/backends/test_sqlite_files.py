@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tenure.backends.sql.backend import SqlBackend
+from tenure.backends.sql.sqlite.database import Database
+from tenure.backends.sql.sqlite.dialect import COMPOUNDS, SqliteDialect
 from tenure.backends.url import open_backend
 from tenure.errors import BackendUnavailable, SchemaError, UnknownBackend
 
@@ -172,6 +175,27 @@ def test_the_tables_of_a_development_version_are_refused_and_left_alone(tmp_path
     with closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
         tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema ORDER BY name")]
     assert tables == ["tenure_history", "tenure_schema"]
+
+
+def test_tables_that_another_process_creates_while_the_file_is_opened_are_found(tmp_path, clock, message, monkeypatch):
+    url, prepare = f"sqlite:///{tmp_path}/jobs.db", Database._prepare_connection
+
+    def prepare_late(database):
+        prepare(database)
+        monkeypatch.undo()
+        open_backend(url, clock).close()
+
+    monkeypatch.setattr(Database, "_prepare_connection", prepare_late)
+    with closing(open_backend(url, clock)) as backend:
+        assert backend.put([message(1)]) == [message(1).id]
+
+
+def test_tables_that_another_process_creates_later_are_found(tmp_path, clock, message):
+    with closing(SqlBackend(SqliteDialect(Database(tmp_path / "jobs.db", COMPOUNDS), clock))) as backend:
+        with pytest.raises(BackendUnavailable, match="no such table"):
+            backend.put([message(1)])
+        open_backend(f"sqlite:///{tmp_path}/jobs.db", clock).close()
+        assert backend.put([message(1)]) == [message(1).id]
 
 
 def test_a_missing_folder_is_named(tmp_path, clock):

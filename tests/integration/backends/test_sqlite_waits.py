@@ -97,6 +97,23 @@ def test_a_write_before_the_wait_shortens_its_first_polls(tmp_path, monkeypatch)
     watches.close()
 
 
+@pytest.mark.parametrize("earlier", ["the watch", "the end of the last wait"])
+def test_a_write_of_which_no_report_is_left_shortens_the_first_polls_too(tmp_path, monkeypatch, earlier):
+    monkeypatch.setattr(log_watch, "_IDLE_POLL_SECONDS", WAIT_SECONDS)
+    log = tmp_path / "log"
+    log.write_text("x")
+    watches = LogWatches(log)
+    if earlier == "the end of the last wait":
+        with watches.watch() as wait:
+            log.write_text("y")
+            wait(WAIT_SECONDS)
+    with watches.watch() as wait:
+        began = time.monotonic()
+        wait(WAIT_SECONDS)
+        assert time.monotonic() - began < WAIT_SECONDS / 2
+    watches.close()
+
+
 def test_polls_after_a_write_become_rare(tmp_path):
     log = tmp_path / "log"
     log.touch()

@@ -12,13 +12,11 @@ statement of the hot path is a single step: a batch goes in as one JSON text and
 statements are combined into one (`CompoundStatement`).
 """
 
-import fcntl
 import logging
 import os
 import re
 import sqlite3
 import threading
-import time
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -29,20 +27,19 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tenure.backends.sql.dialect import Rows
-from tenure.backends.sql.sqlite.stopped_holder import continue_stopped_holder
+from tenure.backends.sql.sqlite.write_lock import WriteLock
 from tenure.definition.payload import plain_text
 from tenure.errors import BackendUnavailable, Unstorable
 
 logger = logging.getLogger(__name__)
 
 BEGIN = "BEGIN IMMEDIATE"
+_READ_SCHEMA = "SELECT 1 FROM sqlite_schema LIMIT 1"
 _LOCK_TIMEOUT = 30.0
 _OLDEST_SQLITE = (3, 38, 0)  # the first with ->>
 # SQLite writes a log of about 4 MB over and over: appending to a growing log doubles the time of a commit,
 # because the file system must then record its new size as well (290 against 150 µs, docs/adr/0007).
 _LOG_PAGES = 1000
-_LOCK_POLL_SECONDS = 0.0003  # a write transaction takes 0.3 to 5 ms
-_STOPPED_SECONDS = 1.0  # the longest write transaction of a batch takes a tenth of this
 _encode = msgspec.json.Encoder(enc_hook=plain_text).encode  # an id may be the handle of a job
 
 
@@ -85,6 +82,8 @@ class Database:
         self._pid = self._reader_pid = 0
         self._checkpoint_after = 64
         self._writes = self._checkpoint_after  # also after the first write: a producer may end after it
+        # SQLite looks for tables that are new to it when it compiles a statement, but not when it compiles a trigger.
+        self._is_schema_read = False
         self._connection: sqlite3.Connection
         self._reader: sqlite3.Connection
         self._write_lock: WriteLock
@@ -135,6 +134,9 @@ class Database:
             self._write_lock.acquire()
             try:
                 self._set_durability(connection, is_durable)
+                if not self._is_schema_read:
+                    connection.execute(_READ_SCHEMA).fetchall()
+                    self._is_schema_read = True
                 if in_transaction:
                     connection.execute(BEGIN)
             except BaseException:
@@ -223,6 +225,7 @@ class Database:
             undo.pop_all()
         self._pid = os.getpid()
         self._is_durable = True
+        self._is_schema_read = False
 
     def _prepare_connection(self) -> None:
         for pragma in (
@@ -267,6 +270,8 @@ class Database:
             raise BackendUnavailable(f"the database {str(self.path)!r} is closed") from error
         if isinstance(error, (sqlite3.DataError, sqlite3.IntegrityError, OverflowError, UnicodeEncodeError)):
             raise Unstorable(f"the database {str(self.path)!r} cannot store a value: {error}") from error
+        if isinstance(error, sqlite3.OperationalError) and str(error).startswith("no such"):
+            self._is_schema_read = False
         if isinstance(error, (sqlite3.Error, OSError)):
             raise BackendUnavailable(f"the database {str(self.path)!r} cannot be used: {error}") from error
 
@@ -295,59 +300,6 @@ class WriteTurn:
         self._database.end(keep=error is None)
         if error is not None:
             self._database.explain(error)
-
-
-class WriteLock:
-    """Gives the write slot of a SQLite file to processes in turn; the caller serialises the threads of its process.
-
-    SQLite waits by sleeping and trying again, so a busy process can starve another one for seconds. Here a process
-    first takes the gate, then waits for the slot while it holds the gate: a process that just released the slot must
-    queue behind it. The kernel frees both when a process dies. A process that is stopped while it holds one of them
-    is continued by those that wait (`continue_stopped_holder`).
-    """
-
-    def __init__(self, path: Path, timeout: float) -> None:
-        self._path = path
-        self._timeout = timeout
-        self._gate = self._open("gate")
-        self._slot = self._open("slot")
-
-    def acquire(self) -> None:
-        give_up = time.monotonic() + self._timeout
-        self._take(self._gate, give_up)
-        try:
-            self._take(self._slot, give_up)
-        finally:
-            fcntl.flock(self._gate, fcntl.LOCK_UN)
-
-    def release(self) -> None:
-        fcntl.flock(self._slot, fcntl.LOCK_UN)
-
-    def close(self) -> None:
-        os.close(self._gate)
-        os.close(self._slot)
-
-    def _take(self, descriptor: int, give_up: float) -> None:
-        look_at = time.monotonic() + _STOPPED_SECONDS
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                now = time.monotonic()
-                if now > look_at:
-                    continue_stopped_holder(descriptor, self._path)
-                    look_at = now + _STOPPED_SECONDS
-                if now > give_up:
-                    raise BackendUnavailable(
-                        f"another process has been writing to {str(self._path)!r} for {self._timeout:g} s; "
-                        "find it with fuser or lsof: it may be stopped or stuck"
-                    ) from None
-                time.sleep(_LOCK_POLL_SECONDS)
-            else:
-                return
-
-    def _open(self, role: str) -> int:
-        return os.open(f"{self._path}-{role}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _text(stored: bytes) -> str:

@@ -95,17 +95,18 @@ class LogWatch:
         if libc.inotify_add_watch(self._descriptor, os.fsencode(log), _IN_MODIFY) < 0:
             os.close(self._descriptor)
             raise OSError(ctypes.get_errno(), f"inotify cannot watch {str(log)!r}")
-        self._pause = _IDLE_POLL_SECONDS
+        self._pause = _POLL_SECONDS  # a commit may be under way whose report came before
         self._is_deleted = False
         self._poll = select.poll()
         self._poll.register(self._descriptor, select.POLLIN)
 
     def begin(self) -> bool:
-        """Begin a wait; False when the log was deleted, as SQLite does after its last user."""
-        if not self._poll.poll(0):
-            self._pause = _IDLE_POLL_SECONDS
-        else:
-            self._pause = _POLL_SECONDS  # the commits of these reports may be under way
+        """Begin a wait; False when the log was deleted, as SQLite does after its last user.
+
+        Its polls go on where those of the last wait ended: the commit of the last report may still be under way.
+        """
+        if self._poll.poll(0):
+            self._pause = _POLL_SECONDS
             self._read()
         return not self._is_deleted
 
