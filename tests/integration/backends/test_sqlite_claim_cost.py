@@ -10,7 +10,8 @@ from tenure.backends.messages import Ack
 from tenure.backends.sql import backend as verbs
 from tenure.backends.sql import batches, control, dead_letters, guards, jobs
 from tenure.backends.sql.sqlite import claims, dialect, settlements
-from tenure.backends.sql.sqlite.database import CompoundStatement, translated
+from tenure.backends.sql.sqlite.compound import CompoundStatement
+from tenure.backends.sql.sqlite.database import translated
 from tenure.backends.url import open_backend
 from tenure.clock import SystemClock
 

@@ -131,7 +131,7 @@ def _is_stopped(pid):
 STOP_WHILE_HOLDING = """
 import fcntl, signal
 from pathlib import Path
-from tenure.backends.sql.sqlite.write_lock import WriteLock
+from tenure.backends.sql.sqlite.database import WriteLock
 if sys.argv[2] == "at the gate":
     lock = WriteLock(Path(url.removeprefix("sqlite:///")), 30)
     fcntl.flock(lock._gate, fcntl.LOCK_EX)

@@ -14,7 +14,8 @@ from tenure.backends.sql.backend import claim_in_order, report_orphans
 from tenure.backends.sql.batches import EXPAND_BATCH, LeaseBatch, expand
 from tenure.backends.sql.control import end_waiting
 from tenure.backends.sql.dialect import PROMOTE_BATCH, Expired, Grant, Pair
-from tenure.backends.sql.sqlite.database import BEGIN, Database, compound, json_text, rows_on
+from tenure.backends.sql.sqlite.compound import compound
+from tenure.backends.sql.sqlite.database import BEGIN, Database, json_text, rows_on
 from tenure.backends.sql.sqlite.repair import repair
 from tenure.clock import MICROSECOND
 from tenure.definition.limits import MAX_COUNT, Count, Text

@@ -12,22 +12,25 @@ statement of the hot path is a single step: a batch goes in as one JSON text and
 statements are combined into one (`CompoundStatement`).
 """
 
+import fcntl
 import logging
 import os
 import re
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from tenure.backends.sql.dialect import Rows
-from tenure.backends.sql.sqlite.write_lock import WriteLock
+from tenure.backends.sql.sqlite.compound import CompoundStatement
+from tenure.backends.sql.sqlite.stopped_holder import continue_stopped_holder
 from tenure.definition.payload import plain_text
 from tenure.errors import BackendUnavailable, Unstorable
 
@@ -40,29 +43,9 @@ _OLDEST_SQLITE = (3, 38, 0)  # the first with ->>
 # SQLite writes a log of about 4 MB over and over: appending to a growing log doubles the time of a commit,
 # because the file system must then record its new size as well (290 against 150 µs, docs/adr/0007).
 _LOG_PAGES = 1000
+_LOCK_POLL_SECONDS = 0.0003  # a write transaction takes 0.3 to 5 ms
+_STOPPED_SECONDS = 1.0  # the longest write transaction of a batch takes a tenth of this
 _encode = msgspec.json.Encoder(enc_hook=plain_text).encode  # an id may be the handle of a job
-
-
-class CompoundStatement(NamedTuple):
-    """Several statements as one: the trigger of a view whose only row holds their parameters."""
-
-    statements: tuple[str, ...]
-    view: str
-    trigger: str
-    drop: str
-    call: str
-
-
-def compound(name: str, *statements: str) -> CompoundStatement:
-    names = dict.fromkeys(re.findall(r":(\w+)", " ".join(statements)))
-    body = re.sub(r":(\w+)", r"NEW.\1", ";\n".join(statements))
-    return CompoundStatement(
-        statements,
-        f"CREATE TEMP VIEW {name} AS SELECT {', '.join(f'NULL AS {each}' for each in names)}",
-        f"CREATE TEMP TRIGGER {name}_step INSTEAD OF INSERT ON {name} BEGIN\n{body};\nEND",
-        f"DROP TRIGGER temp.{name}_step",
-        f"INSERT INTO {name} VALUES ({', '.join(f':{each}' for each in names)})",
-    )
 
 
 class Database:
@@ -300,6 +283,59 @@ class WriteTurn:
         self._database.end(keep=error is None)
         if error is not None:
             self._database.explain(error)
+
+
+class WriteLock:
+    """Gives the write slot of a SQLite file to processes in turn; the caller serialises the threads of its process.
+
+    SQLite waits by sleeping and trying again, so a busy process can starve another one for seconds. Here a process
+    first takes the gate, then waits for the slot while it holds the gate: a process that just released the slot must
+    queue behind it. The kernel frees both when a process dies. A process that is stopped while it holds one of them
+    is continued by those that wait (`continue_stopped_holder`).
+    """
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        self._path = path
+        self._timeout = timeout
+        self._gate = self._open("gate")
+        self._slot = self._open("slot")
+
+    def acquire(self) -> None:
+        give_up = time.monotonic() + self._timeout
+        self._take(self._gate, give_up)
+        try:
+            self._take(self._slot, give_up)
+        finally:
+            fcntl.flock(self._gate, fcntl.LOCK_UN)
+
+    def release(self) -> None:
+        fcntl.flock(self._slot, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        os.close(self._gate)
+        os.close(self._slot)
+
+    def _take(self, descriptor: int, give_up: float) -> None:
+        look_at = time.monotonic() + _STOPPED_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                now = time.monotonic()
+                if now > look_at:
+                    continue_stopped_holder(descriptor, self._path)
+                    look_at = now + _STOPPED_SECONDS
+                if now > give_up:
+                    raise BackendUnavailable(
+                        f"another process has been writing to {str(self._path)!r} for {self._timeout:g} s; "
+                        "find it with fuser or lsof: it may be stopped or stuck"
+                    ) from None
+                time.sleep(_LOCK_POLL_SECONDS)
+            else:
+                return
+
+    def _open(self, role: str) -> int:
+        return os.open(f"{self._path}-{role}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _text(stored: bytes) -> str:

@@ -15,7 +15,8 @@ from tenure.backends.sql.async_connections import (
 from tenure.backends.sql.dialect import Expired, Grant, Pair, Row, Rows, Wait, stored_tags
 from tenure.backends.sql.guards import HOLDERS
 from tenure.backends.sql.sqlite.claims import GRANT, GRANT_BATCH, SqliteClaims
-from tenure.backends.sql.sqlite.database import Database, bound, compound, rows_on, translated
+from tenure.backends.sql.sqlite.compound import compound
+from tenure.backends.sql.sqlite.database import Database, bound, rows_on, translated
 from tenure.backends.sql.sqlite.log_watch import LogWatches
 from tenure.backends.sql.sqlite.settlements import (
     ABANDON,

@@ -7,7 +7,8 @@ from tenure.backends.messages import SUSPECTS_PREFIX, Abandon, Ack, Nack, Verdic
 from tenure.backends.sql.dialect import Dialect, Pair, failures
 from tenure.backends.sql.guards import apply, changes_of, lock_guards, settlement_changes
 from tenure.backends.sql.sqlite.claims import DROP_LEASES, end_cancelled, held_leases, lease_keys
-from tenure.backends.sql.sqlite.database import BEGIN, Database, compound, json_text, rows_on, was_applied
+from tenure.backends.sql.sqlite.compound import compound
+from tenure.backends.sql.sqlite.database import BEGIN, Database, json_text, rows_on, was_applied
 from tenure.clock import MICROSECOND
 from tenure.definition.failure import KEPT_FAILURES
 
