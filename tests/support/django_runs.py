@@ -19,6 +19,7 @@ class DjangoProject:
     folder: Path
     tenure: dict[str, Any] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
+    interpreter: str = sys.executable
 
     @property
     def environment(self) -> dict[str, str]:
@@ -38,7 +39,12 @@ class DjangoProject:
     def _run(self, arguments: list[str], expect: int | None) -> str:
         environment = {**self.environment, "PYTHONPATH": str(PROJECT)} if arguments[0] == "-c" else self.environment
         done = subprocess.run(
-            [sys.executable, *arguments], cwd=self.folder, env=environment, capture_output=True, text=True, check=False
+            [self.interpreter, *arguments],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert expect is None or done.returncode == expect, f"{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr

@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.django_runs import DjangoProject, mysql
+from tests.support.django_suite import newer_django
+from tests.support.servers.fixtures import absent
+from tests.support.servers.server import Missing
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 ALL = ("shop",)
 ABOUT_DATABASES = ("shop.tests.test_atomic", "shop.tests.test_database", "shop.tests.test_schema")
+WITHOUT_DASHBOARD = (*ABOUT_DATABASES, "shop.tests.test_definitions")
 
 
 def run(project: DjangoProject, cases: tuple[str, ...] = ALL, skipped: int = 1, *options: str) -> str:
@@ -30,6 +34,18 @@ def test_the_integration_works_on_sqlite_in_memory_which_django_uses_by_default(
     variables = {"PROJECT_IN_MEMORY": "1"}
     run(DjangoProject(f"sqlite:///{tmp_path}/real.db", tmp_path, variables=variables), ABOUT_DATABASES, skipped=15)
     assert not (tmp_path / "real.db").exists()
+
+
+def test_the_integration_works_on_django_6_and_without_the_packages_of_the_dashboard(tmp_path: Path) -> None:
+    try:
+        python, path = newer_django()
+    except Missing as missing:
+        raise absent(missing) from missing
+    variables = {"PYTHONPATH": path}
+    project = DjangoProject(f"sqlite:///{tmp_path}/real.db", tmp_path, variables=variables, interpreter=str(python))
+    run(project, WITHOUT_DASHBOARD)
+    report = project.manage("test", "shop.tests.test_dashboard", "--noinput", expect=1)
+    assert "pip install 'tenure[dashboard]'" in report
 
 
 def test_the_integration_works_on_postgresql_and_leaves_the_real_database_alone(

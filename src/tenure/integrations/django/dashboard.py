@@ -7,19 +7,22 @@ own rule for the headers Origin and Sec-Fetch-Site, so the view is exempt from D
 
 import threading
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import NoReverseMatch, reverse
 from django.views.decorators.csrf import csrf_exempt
-from starlette.requests import Request
 
 from tenure import web
 from tenure.app.dashboard.access import Access, Role
 from tenure.integrations.django.current_app import get_app
-from tenure.web.wsgi_bridge import WsgiDashboard
+
+if TYPE_CHECKING:  # the admin imports this module in every project, also in those without the extra `dashboard`
+    from starlette.requests import Request
+
+    from tenure.web.wsgi_bridge import WsgiDashboard
 
 _ACCESS = "tenure.access"  # where a request keeps what its user may do
 _ROLES: tuple[tuple[str, Role], ...] = (
@@ -115,7 +118,7 @@ class MountedDashboard:
         self._lock = threading.Lock()
         self._application: WsgiDashboard | None = None
 
-    def application(self) -> WsgiDashboard:
+    def application(self) -> "WsgiDashboard":
         with self._lock:
             if self._application is None:
                 self._application = web.wsgi(get_app(), _access)
@@ -129,7 +132,7 @@ class MountedDashboard:
             application.close()
 
 
-def _access(request: Request) -> Access | None:
+def _access(request: "Request") -> Access | None:
     found: Access | None = request.scope["wsgi_environ"].get(_ACCESS)
     return found
 
