@@ -1,6 +1,8 @@
 """The fault proxy misbehaves as told; the tests that use it rely on that."""
 
+import asyncio
 import socket
+import threading
 import time
 
 import pytest
@@ -68,6 +70,22 @@ def test_a_reset_breaks_open_connections_and_new_ones_work(proxy, client):
         with pytest.raises(ConnectionResetError):
             connection.recv(10)
     assert client.ping()
+
+
+def test_a_connection_that_is_on_its_way_to_the_server_is_ended_with_the_proxy(redis_url, monkeypatch):
+    called, connect = threading.Event(), asyncio.open_connection
+
+    async def connect_late(*address):
+        called.set()
+        await asyncio.sleep(0.2)  # until the proxy has begun to end
+        return await connect(*address)
+
+    monkeypatch.setattr(asyncio, "open_connection", connect_late)
+    with FaultProxy(redis_url) as proxy:
+        client = socket.create_connection(("127.0.0.1", proxy.port))
+        assert called.wait(WAIT_SECONDS)
+    client.close()
+    assert asyncio.all_tasks(proxy._loop) == set()
 
 
 def test_a_refusing_proxy_lets_nobody_in(proxy, client):
