@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 from msgspec import Struct
 
 from tenure.guards.states import Holder, Paused, State, drain_key, is_held, pack, pause_key, unpack
-from tenure.guards.store import Change, Decision, KeyUpdate, Store, Wait
+from tenure.guards.store import Change, Decision, KeyUpdate, KeyWait, Store
 
 Reason = Literal["busy", "rate_limited", "circuit_open", "claimed", "done"]
 _DAY = 86_400 * 1_000_000  # microseconds: what a killed worker left of its drain ends after this time
@@ -65,7 +65,7 @@ def take_guards(guards: Sequence[Guard], holder: Holder) -> Change:
         for guard, state in zip(guards, states, strict=True):
             taken = guard.take(unpack(state), holder, now)
             if isinstance(taken, Refusal):
-                return Decision(taken, wait=Wait(taken.key, taken.until))
+                return Decision(taken, wait=KeyWait(taken.key, taken.until))
             updates.append(taken)
         return Decision(None, updates)
 

@@ -28,19 +28,22 @@ class KeyUpdate(Struct, frozen=True, gc=False):
     wake: int = 0
 
 
-class Wait(NamedTuple):
-    """The caller has to wait for this key, until then if the key does not change before."""
+class KeyWait(NamedTuple):
+    """The key that a refused job waits for, and the time when it may try again if the key does not change before."""
 
     key: str
     until: int
 
 
 class Decision(NamedTuple):
-    """The answer to the caller, and an update for each key; None leaves a key unchanged."""
+    """The answer to the caller, and an update for each key; None leaves a key unchanged.
+
+    A refusal has the key to `wait` for.
+    """
 
     answer: Any
     updates: Sequence[KeyUpdate | None] = ()
-    wait: Wait | None = None
+    wait: KeyWait | None = None
 
 
 Decide = Callable[[Sequence[bytes | None], int], Decision]
@@ -117,10 +120,10 @@ def apply_changes(changes: Iterable[Change], rows: Mapping[str, Row], now: int) 
     return Effects(answers, written, wakes)
 
 
-def _record_wait(wait: Wait, written: dict[str, Row], rows: Mapping[str, Row], now: int) -> None:
-    """Let a job park under a key that has room by its state, which another job with a higher limit has written.
+def _record_wait(wait: KeyWait, written: dict[str, Row], rows: Mapping[str, Row], now: int) -> None:
+    """Let the refused job be parked, although a job of the same key with a higher limit has recorded that it is free.
 
-    Without it the job would not be parked: it would be leased and refused again at once, until the key changes.
+    A job is not parked under a free key: the worker would lease it and refuse it again and again.
     """
     row = written.get(wait.key) or rows.get(wait.key) or _EMPTY
     if row.wake_at <= now < wait.until:

@@ -1,7 +1,7 @@
 """Database: two SQLite connections, shared by the threads of a process: one writes, one reads, each under its lock.
 
-A thread that waits for another writer holds the lock of the first connection, perhaps for long. The other threads read
-meanwhile: one of them may have to read before it commits the transaction that is waited for.
+A thread that waits for another writer holds the lock of the connection that writes. Other threads read meanwhile: the
+other writer may be an application in this process, which has to read before it commits.
 
 It uses the write-ahead log, full durability unless the URL asks otherwise, and one checkpoint at a time: SQLite before
 3.51.3 may corrupt a file when several connections checkpoint. So automatic checkpoints are off, and the process that
@@ -65,7 +65,7 @@ class Database:
         self._pid = self._reader_pid = 0
         self._checkpoint_after = 64
         self._writes = self._checkpoint_after  # also after the first write: a producer may end after it
-        # SQLite looks for tables that are new to it when it compiles a statement, but not when it compiles a trigger.
+        # SQLite learns of new tables when it compiles a statement, but not when it compiles a trigger.
         self._is_schema_read = False
         self._connection: sqlite3.Connection
         self._reader: sqlite3.Connection
